@@ -1,0 +1,77 @@
+"""A strategy: the Kronecker product A = A_1 ⊗ … ⊗ A_d of one axis transform per attribute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import takewhile
+from math import prod
+from typing import Any
+
+from numpy.typing import NDArray
+
+from dpcli.strategy.axes import Axis, Identity, IntArray, axis_from
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """What is measured on a cube: one coefficient per combination of the axes' rows.
+
+    Leading identity axes cut the cube into slabs that do not touch each other, so a cube is measured block
+    by block, a block being a run of whole slabs and so a run of cells in C order.
+    """
+
+    axes: tuple[Axis, ...]
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """The cube's number of categories per axis."""
+        return tuple(axis.size for axis in self.axes)
+
+    @cached_property
+    def norm(self) -> Fraction:
+        """The largest weighted L1 norm of a column: Π_k norm(A_k)."""
+        return prod((axis.norm for axis in self.axes), start=Fraction(1))
+
+    @cached_property
+    def _leading(self) -> int:
+        return len(list(takewhile(lambda axis: isinstance(axis, Identity), self.axes)))
+
+    def blocks(self, most_cells: int) -> Iterator[tuple[int, int]]:
+        """Yield the cells ``(start, stop)`` of each block: whole slabs, up to ``most_cells`` if one fits."""
+        slab = prod(self.shape[self._leading :])
+        step = max(1, most_cells // slab) * slab
+        total = prod(self.shape)
+        for start in range(0, total, step):
+            yield start, min(start + step, total)
+
+    def forward(self, counts: IntArray) -> IntArray:
+        """Return the integer coefficients of one block of dense counts."""
+        coefficients = counts.reshape(-1, *self.shape[self._leading :])
+        for place, axis in enumerate(self.axes[self._leading :], start=1):
+            coefficients = axis.forward(coefficients, place)
+        return coefficients.reshape(-1)
+
+    def inverse(self, coefficients: NDArray[Any]) -> NDArray[Any]:
+        """Return the (least-squares) counts of one block of coefficients."""
+        counts = coefficients.reshape(-1, *(axis.rows for axis in self.axes[self._leading :]))
+        for place, axis in enumerate(self.axes[self._leading :], start=1):
+            counts = axis.inverse(counts, place)
+        return counts.reshape(-1)
+
+    def covariance(self, left: Sequence[NDArray[Any]], right: Sequence[NDArray[Any]]) -> float:
+        """Return Π_k left_kᵀ V_k right_k: the covariance of two product-form answers for unit noise."""
+        return prod(
+            axis.covariance(one, other) for axis, one, other in zip(self.axes, left, right, strict=True)
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """Return what a release file must keep to rebuild this strategy."""
+        return {"axes": [axis.describe() for axis in self.axes]}
+
+    @classmethod
+    def from_description(cls, description: dict[str, Any]) -> Strategy:
+        """Invert :meth:`describe`."""
+        return cls(tuple(axis_from(axis) for axis in description["axes"]))

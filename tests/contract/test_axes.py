@@ -1,0 +1,57 @@
+"""Every registered axis transform agrees with its dense matrix. Registering is testing."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dpcli.strategy.axes import AXES, Axis, Identity, axis_from
+
+SAMPLES: dict[str, list[Axis]] = {"identity": [Identity(size) for size in (1, 2, 5, 8)]}
+CASES = [axis for kind in AXES for axis in SAMPLES[kind.kind]]
+
+
+def dense(axis: Axis) -> np.ndarray:
+    """The matrix of the forward map, column by column."""
+    return np.stack([axis.forward(unit, 0) for unit in np.eye(axis.size, dtype=np.int64)], axis=1)
+
+
+@pytest.mark.parametrize("axis", CASES, ids=repr)
+class TestAxis:
+    def test_shape_and_integers(self, axis: Axis) -> None:
+        matrix = dense(axis)
+        assert matrix.shape == (axis.rows, axis.size)
+        assert matrix.dtype == np.int64
+        assert axis.weights.shape == (axis.rows,)
+
+    def test_forward_is_linear_along_any_axis(self, axis: Axis) -> None:
+        cube = np.random.default_rng(1).integers(-9, 9, size=(3, axis.size, 2))
+        assert np.array_equal(axis.forward(cube, 1), np.einsum("ij,ajb->aib", dense(axis), cube))
+
+    def test_norm_is_the_largest_weighted_column(self, axis: Axis) -> None:
+        columns = [
+            sum((Fraction(int(abs(a)), int(w)) for a, w in zip(column, axis.weights, strict=True)), Fraction(0))
+            for column in dense(axis).T
+        ]
+        assert axis.norm == max(columns)
+
+    def test_inverse_brings_the_counts_back(self, axis: Axis) -> None:
+        cube = np.random.default_rng(2).integers(0, 99, size=(2, axis.size))
+        assert np.allclose(axis.inverse(axis.forward(cube, 1), 1), cube)
+
+    def test_covariance_is_that_of_the_reconstruction(self, axis: Axis) -> None:
+        inverse = np.stack([axis.inverse(unit, 0) for unit in np.eye(axis.rows)], axis=1)
+        covariance = inverse @ np.diag(axis.weights.astype(float) ** 2) @ inverse.T
+        left, right = np.random.default_rng(3).normal(size=(2, axis.size))
+        assert axis.covariance(left, right) == pytest.approx(left @ covariance @ right)
+
+    def test_description_round_trip(self, axis: Axis) -> None:
+        assert axis_from(axis.describe()) == axis
+
+
+def test_every_kind_has_samples_and_an_unknown_one_is_refused() -> None:
+    assert {kind.kind for kind in AXES} == set(SAMPLES)
+    with pytest.raises(ValueError, match="unknown axis transform 'fourier'"):
+        axis_from({"kind": "fourier", "size": 3})

@@ -1,0 +1,109 @@
+"""The gate: cost from what is applied, debit before the draw, noise everywhere."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dpcli.data.counting import SparseCube
+from dpcli.data.domain import Domain
+from dpcli.errors import BudgetError
+from dpcli.privacy.gate import Probe
+from dpcli.privacy.ledger import Account
+from dpcli.privacy.noise import Keystream
+from dpcli.strategy.axes import Identity
+from dpcli.strategy.kronecker import Strategy
+
+DOMAIN = Domain.from_description([{"name": "a", "kind": "ordinal", "range": [0, 199]}])
+STRATEGY = Strategy((Identity(200),))
+CUBE = SparseCube(DOMAIN, np.array([3, 50]), np.array([1000, 7]))
+
+
+def probe(account: Account, cube: SparseCube = CUBE, **options: object) -> Probe:
+    settings = {"neighbors": "add-remove", "rows_per_unit": 1, "keystream": Keystream.from_seed(1), **options}
+    return Probe(cube, account=account, **settings)  # type: ignore[arg-type]
+
+
+def test_a_measurement_costs_exactly_its_epsilon() -> None:
+    account = Account(Fraction(1))
+    probe(account).measure(STRATEGY, Fraction(3, 10))
+    assert account.spent == Fraction(3, 10)
+
+
+def test_the_debit_comes_before_the_first_draw() -> None:
+    class Untouchable:
+        private = True
+
+        def __getattr__(self, name: str) -> object:
+            raise AssertionError("drew before it paid")
+
+    account = Account(Fraction(1, 10))
+    with pytest.raises(BudgetError):
+        probe(account, keystream=Untouchable()).measure(STRATEGY, Fraction(1))
+    assert account.spent == 0
+
+
+def test_what_is_left_of_an_account_is_exact() -> None:
+    account = Account(Fraction(1))
+    gate = probe(account)
+    gate.measure(STRATEGY, Fraction("0.3"))
+    gate.measure(STRATEGY, Fraction("0.7"))
+    with pytest.raises(BudgetError) as caught:
+        gate.measure(STRATEGY, Fraction(1, 10**9))
+    assert str(caught.value) == (
+        "A measurement would cost epsilon 0.000000001, but of the reserved 1 only 0 is left."
+    )
+
+
+@pytest.mark.parametrize(("neighbors", "rows", "scale"), [("add-remove", 1, 2), ("replace-one", 1, 4), ("replace-one", 3, 12)])
+def test_the_scale_follows_neighbours_and_rows(neighbors: str, rows: int, scale: int) -> None:
+    gate = probe(Account(Fraction(9)), neighbors=neighbors, rows_per_unit=rows)
+    assert gate.measure(STRATEGY, Fraction(1, 2)).scale == scale
+
+
+def test_noise_is_on_every_cell_also_on_the_empty_ones() -> None:
+    (block,) = probe(Account(Fraction(1))).measure(STRATEGY, Fraction(1, 100)).blocks
+    noise = block.values - CUBE.dense(0, 200)
+    assert block.values.dtype == np.int64
+    assert np.count_nonzero(noise) > 190
+    assert len(set(noise.tolist())) > 60
+
+
+def test_with_next_to_no_noise_the_truth_comes_back() -> None:
+    (block,) = probe(Account(Fraction(10**6))).measure(STRATEGY, Fraction(10**6)).blocks
+    assert np.array_equal(block.values, CUBE.dense(0, 200))
+
+
+def test_a_block_is_drawn_once() -> None:
+    observation = probe(Account(Fraction(1))).measure(STRATEGY, Fraction(1))
+    assert len(list(observation.blocks)) == 1
+    assert list(observation.blocks) == []
+
+
+def test_two_measurements_draw_different_noise() -> None:
+    gate = probe(Account(Fraction(2)))
+    (one,) = gate.measure(STRATEGY, Fraction(1, 10)).blocks
+    (other,) = gate.measure(STRATEGY, Fraction(1, 10)).blocks
+    assert not np.array_equal(one.values, other.values)
+
+
+def test_blocks_do_not_change_the_noise_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpcli.privacy.gate.BLOCK_CELLS", 64)
+    blocks = list(probe(Account(Fraction(10**6))).measure(STRATEGY, Fraction(10**6)).blocks)
+    assert [(block.start, block.stop) for block in blocks] == [(0, 64), (64, 128), (128, 192), (192, 200)]
+    assert np.array_equal(np.concatenate([block.values for block in blocks]), CUBE.dense(0, 200))
+
+
+def test_a_strategy_for_another_cube_is_refused_before_anything_is_spent() -> None:
+    account = Account(Fraction(1))
+    with pytest.raises(ValueError, match="does not fit"):
+        probe(account).measure(Strategy((Identity(3),)), Fraction(1))
+    assert account.spent == 0
+
+
+def test_the_counts_cannot_be_had_from_a_probe() -> None:
+    gate = probe(Account(Fraction(1)))
+    public = [name for name in vars(gate) if not name.startswith("_")]
+    assert sorted(public) == ["domain", "neighbors", "rows_per_unit"]

@@ -1,0 +1,42 @@
+"""Strategies: products of axes, measured block by block."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import numpy as np
+import pytest
+
+from dpcli.strategy.axes import Identity
+from dpcli.strategy.kronecker import Strategy
+
+CUBES = [(1,), (7,), (3, 4), (2, 3, 5)]
+
+
+@pytest.mark.parametrize("shape", CUBES)
+def test_covariance_is_the_kronecker_product(shape: tuple[int, ...]) -> None:
+    strategy = Strategy(tuple(map(Identity, shape)))
+    generator = np.random.default_rng(0)
+    left = [generator.normal(size=size) for size in shape]
+    right = [generator.normal(size=size) for size in shape]
+    assert strategy.covariance(left, right) == pytest.approx(reduce(np.kron, left) @ reduce(np.kron, right))
+
+
+@pytest.mark.parametrize("shape", CUBES)
+@pytest.mark.parametrize("most", [1, 4, 10**6])
+def test_blocks_cover_every_cell_once_in_order(shape: tuple[int, ...], most: int) -> None:
+    strategy = Strategy(tuple(map(Identity, shape)))
+    blocks = list(strategy.blocks(most))
+    assert [cell for start, stop in blocks for cell in range(start, stop)] == list(range(int(np.prod(shape))))
+    assert all(stop - start <= most for start, stop in blocks)
+
+
+def test_forward_and_inverse_of_a_block() -> None:
+    strategy = Strategy((Identity(2), Identity(3)))
+    counts = np.arange(6)
+    assert np.array_equal(strategy.inverse(strategy.forward(counts)), counts)
+
+
+def test_description_round_trip() -> None:
+    strategy = Strategy((Identity(2), Identity(3)))
+    assert Strategy.from_description(strategy.describe()) == strategy
