@@ -1,0 +1,170 @@
+"""The release file: tidy Parquet, one row per cell in C order, self-describing, whole or not there at all.
+
+One dictionary-encoded column per attribute holds its real labels, and ``count`` the noisy count. Each
+block of cells is one row group.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from dpcli.data.domain import Domain
+from dpcli.errors import ReleaseFileError
+from dpcli.release.metadata import Metadata, RowGroup
+from dpcli.release.whole import whole_file
+
+KEY = b"dpcli"
+COUNT = "count"
+Progress = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class Release:
+    """A release file that was opened and found sound. Counts are read, and checked, when asked for."""
+
+    path: Path
+    metadata: Metadata
+
+    @property
+    def domain(self) -> Domain:
+        return self.metadata.domain
+
+    @cached_property
+    def counts(self) -> NDArray[Any]:
+        """All noisy counts as an array with one axis per attribute."""
+        return np.concatenate(list(self.blocks())).reshape(self.domain.shape)
+
+    def blocks(self) -> Iterator[NDArray[Any]]:
+        """Yield the noisy counts block by block in C order, each checked against its digest."""
+        try:
+            with pq.ParquetFile(self.path, memory_map=True, page_checksum_verification=True) as file:
+                for group, block in enumerate(self.metadata.blocks):
+                    column = file.read_row_group(group, columns=[COUNT]).column(0)
+                    values = column.combine_chunks().to_numpy(zero_copy_only=False)
+                    if len(values) != block.rows or _sha256(values) != block.sha256:
+                        raise ReleaseFileError(
+                            f"{self.path} is damaged: its counts do not match their digest."
+                        )
+                    yield values
+        except (pa.ArrowException, OSError, IndexError):
+            raise ReleaseFileError(f"{self.path} is damaged: its counts cannot be read.") from None
+
+
+def open_release(path: str | Path) -> Release:
+    """Open a release file, checking format, version, shape, digest and the epsilon that it claims."""
+    path = Path(path)
+    if not path.exists():
+        raise ReleaseFileError(f"There is no release file {path}.")
+    if path.is_dir():
+        raise ReleaseFileError(f"{path} is a folder; name one of the release files in it.")
+    try:
+        with pq.ParquetFile(path, memory_map=True) as file:
+            document = (file.metadata.metadata or {}).get(KEY)
+            columns, rows, groups = file.schema_arrow.names, file.metadata.num_rows, file.num_row_groups
+    except (pa.ArrowException, OSError):
+        raise ReleaseFileError(
+            f"{path} cannot be read as Parquet: it is damaged, cut short, or not a release file."
+        ) from None
+    if document is None:
+        raise ReleaseFileError(
+            f"{path} is a Parquet file, but not a dpcli release: it has no dpcli metadata."
+        )
+    metadata = Metadata.from_json(document, str(path))
+    expected = [*metadata.domain.names, COUNT]
+    if columns != expected or rows != metadata.domain.size or groups != len(metadata.blocks):
+        raise ReleaseFileError(f"{path} is damaged: its columns or rows do not match its metadata.")
+    return Release(path, metadata)
+
+
+def write_release(
+    path: Path,
+    metadata: Metadata,
+    blocks: Iterable[NDArray[Any]],
+    *,
+    replace: bool,
+    progress: Progress | None = None,
+) -> None:
+    """Write blocks of counts, in C order, with ``metadata`` (its ``blocks`` are filled in here)."""
+    domain = metadata.domain
+    written: list[RowGroup] = []
+    cells = 0
+    columns = _LabelColumns(domain)
+    with whole_file(path, replace=replace) as temporary:
+        writer: pq.ParquetWriter | None = None
+        try:
+            for values in blocks:
+                if writer is None:
+                    fields = [pa.field(n, c.type) for n, c in zip(domain.names, columns.columns, strict=True)]
+                    schema = pa.schema([*fields, pa.field(COUNT, pa.from_numpy_dtype(values.dtype), False)])
+                    writer = pq.ParquetWriter(
+                        temporary,
+                        schema,
+                        compression="zstd",
+                        use_dictionary=list(domain.names),
+                        write_page_checksum=True,
+                        write_statistics=list(domain.names),
+                    )
+                arrays = [*columns.rows(cells, cells + len(values)), pa.array(values)]
+                writer.write_batch(pa.record_batch(arrays, schema=writer.schema), row_group_size=len(values))
+                written.append(RowGroup(rows=len(values), sha256=_sha256(values)))
+                cells += len(values)
+                if progress is not None:
+                    progress(cells / domain.size)
+            if writer is None or cells != domain.size:
+                raise ValueError(f"{cells} counts for a cube of {domain.size} cells")
+            complete = metadata.model_copy(update={"blocks": written})
+            writer.add_key_value_metadata({KEY: complete.to_json()})
+        finally:
+            if writer is not None:
+                writer.close()
+
+
+class _LabelColumns:
+    """The label columns of any run of cells, as dictionary arrays that share their labels."""
+
+    def __init__(self, domain: Domain) -> None:
+        self._shape = domain.shape
+        self.columns = [_dictionary(attribute.labels()) for attribute in domain.attributes]
+
+    def rows(self, start: int, stop: int) -> Iterator[pa.Array]:
+        """Yield one array per attribute for the cells ``start <= cell < stop``."""
+        stride = prod(self._shape)
+        for size, column in zip(self._shape, self.columns, strict=True):
+            stride //= size
+            # In C order a category stands `stride` times in a row; the first and last run may be cut.
+            runs = np.arange(start // stride, (stop - 1) // stride + 1)
+            lengths = np.diff(np.clip(np.append(runs, runs[-1] + 1) * stride, start, stop))
+            codes = np.repeat((runs % size).astype(np.int32), lengths)
+            mask = codes == column.null if column.null is not None else None
+            yield pa.DictionaryArray.from_arrays(pa.array(codes, mask=mask), column.labels)
+
+
+@dataclass(frozen=True)
+class _Dictionary:
+    labels: pa.Array
+    null: int | None
+    type: pa.DataType
+
+
+def _dictionary(labels: list[Any]) -> _Dictionary:
+    """Return an attribute's labels; the category of missing values, if any, becomes a Parquet null."""
+    named = [label for label in labels if label is not None]
+    array = pa.array(named, pa.int64() if all(isinstance(x, int) for x in named) else pa.string())
+    null = len(named) if len(named) < len(labels) else None
+    return _Dictionary(array, null, pa.dictionary(pa.int32(), array.type))
+
+
+def _sha256(values: NDArray[Any]) -> str:
+    little = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
+    return hashlib.sha256(little.view(np.uint8).data).hexdigest()

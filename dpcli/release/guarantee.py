@@ -1,0 +1,48 @@
+"""The guarantee of a release in words: who is protected, from what, by how much, and what is assumed.
+
+The sentences answer the questions that NIST SP 800-226 asks of a differential privacy claim.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import exp
+
+from dpcli.privacy.exact import exact_text
+from dpcli.release.metadata import Metadata
+
+NOT_PRIVATE = "NOT PRIVATE: made with a known seed, for fixtures; anyone can recompute and remove the noise."
+
+
+def sentences(metadata: Metadata) -> list[str]:
+    """Return the guarantee that follows from a release's own description."""
+    privacy, rows = metadata.privacy, metadata.privacy.rows_per_person
+    epsilon, norm = exact_text(privacy.epsilon), exact_text(metadata.strategy.norm)
+    scale = exact_text(metadata.noise.exact_scale)
+    whose = "one person's row" if rows == 1 else f"one person's rows (at most {rows})"
+    change = (
+        f"{whose} being in the table or not"
+        if privacy.neighbors == "add-remove"
+        else f"{whose} having other values (the number of rows is not protected)"
+    )
+    words = [
+        f"Pure differential privacy with epsilon = {epsilon}, {privacy.neighbors} neighbours: {change}"
+        f" changes the probability of any content of this file by a factor of at most e^{epsilon} ="
+        f" {_power(privacy.epsilon)}.",
+        f"One row is taken as one person. That nobody has more than {rows} row{'s' * (rows > 1)} in the table"
+        " is assumed, not checked.",
+        f"Noise: exact discrete Laplace of scale {scale}, drawn independently for every coefficient of the"
+        " strategy, also where the count is zero; stored as drawn, neither rounded nor clamped.",
+        f"Epsilon can be recomputed: the strategy's largest column norm is {norm}, times"
+        f" {1 if privacy.neighbors == 'add-remove' else 2} for {privacy.neighbors}, times {rows} row"
+        f"{'s' * (rows > 1)} a person, divided by the scale {scale}.",
+        "The attributes, their ranges and their labels are taken as public; they come from the plan, not from"
+        " the table.",
+        "Other releases about the same people add to epsilon; the curator's ledger adds them up, this file"
+        " does not.",
+    ]
+    return words if metadata.private else [NOT_PRIVATE, *words]
+
+
+def _power(epsilon: Fraction) -> str:
+    return f"{exp(epsilon):.4g}" if epsilon < 700 else "more than 10^300"

@@ -1,0 +1,150 @@
+"""What a release file says about itself: one JSON document in the Parquet footer.
+
+It holds everything that a reader needs and nothing that depends on the table: no input path or hash, no
+row count, no observed category, no seed of a private run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from dpcli.data.domain import Domain
+from dpcli.errors import ReleaseFileError
+from dpcli.privacy.cost import Neighbors, cost
+from dpcli.privacy.exact import Epsilon, exact_text
+from dpcli.strategy.kronecker import Strategy
+
+FORMAT = "dpcli release"
+VERSION = 1
+NOT_PRIVATE = (
+    "NOT PRIVATE: this file was made with --seed, for fixtures; its noise can be recomputed and removed."
+)
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore", ignored_types=(cached_property,))
+
+
+class Privacy(_Part):
+    """The claim: epsilon for these neighbours, when one person owns at most so many rows."""
+
+    epsilon: Epsilon
+    neighbors: Neighbors
+    rows_per_person: int = Field(1, ge=1)
+
+
+class Noise(_Part):
+    """The noise on each coefficient: independent, of this law, its scale times the coefficient's weight."""
+
+    law: Literal["discrete-laplace"] = "discrete-laplace"
+    scale: str
+
+    @property
+    def exact_scale(self) -> Fraction:
+        return Fraction(self.scale)
+
+
+class RowGroup(_Part):
+    """One block of cells: how many, and the SHA-256 of their counts as little-endian 64-bit numbers."""
+
+    rows: int
+    sha256: str
+
+
+class Metadata(_Part):
+    """The footer's document."""
+
+    format: Literal["dpcli release"] = "dpcli release"
+    version: int = VERSION
+    kind: Literal["cube"] = "cube"
+    id: str
+    tool: str
+    created: str | None = None
+    randomness: Literal["operating-system", "seeded"]
+    dataset: str
+    name: str
+    mechanism: str
+    domain_description: list[dict[str, Any]] = Field(alias="domain")
+    strategy_description: dict[str, Any] = Field(alias="strategy")
+    noise: Noise
+    privacy: Privacy
+    steps: list[str] = []
+    parents: list[str] = []
+    guarantee: list[str] = []
+    blocks: list[RowGroup] = []
+
+    @cached_property
+    def domain(self) -> Domain:
+        """The cube's public domain."""
+        return Domain.from_description(self.domain_description)
+
+    @cached_property
+    def strategy(self) -> Strategy:
+        """What was measured."""
+        return Strategy.from_description(self.strategy_description)
+
+    @property
+    def private(self) -> bool:
+        """Whether the noise came from the operating system, not from a seed."""
+        return self.randomness == "operating-system"
+
+    def spent(self) -> Fraction:
+        """Recompute epsilon from the strategy and the noise that the file describes."""
+        privacy = self.privacy
+        return cost(self.strategy, self.noise.exact_scale, privacy.neighbors, privacy.rows_per_person)
+
+    def document(self) -> dict[str, Any]:
+        """Return the document that the file holds, with its own digest."""
+        body = self.model_dump(mode="json", by_alias=True)
+        return {**body, "digest": _digest(body)}
+
+    def to_json(self) -> str:
+        """Return the document as canonical JSON."""
+        return json.dumps(self.document(), sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: bytes, source: str) -> Metadata:
+        """Read and check a document; ``source`` names the file in errors."""
+        try:
+            body = json.loads(text)
+            claimed = body.pop("digest")
+            version = int(body["version"])
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise ReleaseFileError(
+                f"{source} is damaged: its metadata cannot be read. Get it again."
+            ) from None
+        if version > VERSION:
+            raise ReleaseFileError(
+                f"{source} has format version {version}, and this dpcli reads up to {VERSION}. Upgrade dpcli."
+            )
+        if claimed != _digest(body):
+            raise ReleaseFileError(
+                f"{source} is damaged: its metadata does not match its digest. Get it again."
+            )
+        try:
+            metadata = cls.model_validate(body)
+            spent, cells = metadata.spent(), metadata.domain.size
+            if metadata.strategy.shape != metadata.domain.shape or spent <= 0:
+                raise ValueError("strategy, domain and noise do not belong together")
+        except (ValidationError, ValueError, KeyError, TypeError, ZeroDivisionError):
+            raise ReleaseFileError(
+                f"{source} is not a release that this dpcli understands: its metadata is inconsistent."
+            ) from None
+        if spent > metadata.privacy.epsilon:
+            raise ReleaseFileError(
+                f"{source} claims epsilon {exact_text(metadata.privacy.epsilon)}, but the noise that it"
+                f" describes spends {exact_text(spent)}. Do not trust it."
+            )
+        if sum(block.rows for block in metadata.blocks) != cells:
+            raise ReleaseFileError(f"{source} is damaged: its blocks do not add up to its {cells:,} cells.")
+        return metadata
+
+
+def _digest(body: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
