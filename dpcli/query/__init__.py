@@ -1,0 +1,1 @@
+"""Questions: product-form queries over a domain, how they are written, and workloads of them."""

@@ -1,0 +1,245 @@
+"""The query language: every condition agrees with pandas, and every mistake is explained."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpcli.data.domain import Domain
+from dpcli.errors import QueryError
+from dpcli.query.parse import parse_condition
+from dpcli.query.product import Query
+
+DOMAIN = Domain.from_description(
+    [
+        {"name": "age", "kind": "ordinal", "range": [0, 9], "missing": "own-category"},
+        {"name": "pay", "kind": "ordinal", "range": [0, 50], "bin": 10},
+        {
+            "name": "job",
+            "kind": "nominal",
+            "hierarchy": {"Health": ["Nurse", "Dentist"], "Trade": {"Stone": ["Mason"], "Pipe": ["Plumber"]}},
+        },
+        {"name": "in", "kind": "date", "range": ["2020-01-01", "2020-12-31"], "period": "quarter"},
+        {"name": "wed", "kind": "boolean", "outside": "other"},
+    ]
+)
+
+
+def cells(query: Query) -> set[tuple[int, ...]]:
+    found: list[tuple[int, ...]] = []
+    for term in query.terms:
+        mask = np.ones(DOMAIN.shape, bool)
+        for axis, one in term.items():
+            mask &= one.reshape([-1 if a == axis else 1 for a in range(len(DOMAIN.shape))])
+        found += map(tuple, np.argwhere(mask).tolist())
+    assert len(found) == len(set(found)), "terms overlap"
+    return set(found)
+
+
+def chosen(text: str, name: str) -> list[object]:
+    """The labels of one attribute that a condition on it alone selects."""
+    axis = DOMAIN.names.index(name)
+    labels = DOMAIN[name].labels()
+    return [labels[c] for c in sorted({cell[axis] for cell in cells(parse_condition(text, DOMAIN))})]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "labels"),
+    [
+        ("age = 3", "age", [3]),
+        ("3 = age", "age", [3]),
+        ("age between 3 and 5", "age", [3, 4, 5]),
+        ("age not between 1 and 8", "age", [0, 9]),
+        ("age < 2", "age", [0, 1]),
+        ("2 > age", "age", [0, 1]),
+        ("age <= 2", "age", [0, 1, 2]),
+        ("age > 7.5", "age", [8, 9]),
+        ("age >= 8 and age <> 9", "age", [8]),
+        ("age in (1, 3, 5)", "age", [1, 3, 5]),
+        ("age not in (0,1,2,3,4,5,6)", "age", [7, 8, 9]),
+        ("age is null", "age", [None]),
+        ("age is not null and age > 8", "age", [9]),
+        ("not (age > 1)", "age", [0, 1]),
+        ("age < 1 or age > 8", "age", [0, 9]),
+        ("age > -1 and age < 1e0", "age", [0]),
+        ("pay >= 20 and pay < 40", "pay", ["[20, 30)", "[30, 40)"]),
+        ("pay = '[40, 50]'", "pay", ["[40, 50]"]),
+        ("pay <= 50 and pay >= 40", "pay", ["[40, 50]"]),
+        ("pay between 30 and 50", "pay", ["[30, 40)", "[40, 50]"]),
+        ("job = 'Nurse'", "job", ["Nurse"]),
+        ("job = 'Health'", "job", ["Nurse", "Dentist"]),
+        ("job in node('Trade')", "job", ["Mason", "Plumber"]),
+        ("job = node('Trade/Pipe')", "job", ["Plumber"]),
+        ("job in ('Health', node('Stone'))", "job", ["Nurse", "Dentist", "Mason"]),
+        ("job <> 'Health'", "job", ["Mason", "Plumber"]),
+        ("\"in\" >= '2020-07-01'", "in", ["2020-Q3", "2020-Q4"]),
+        ("\"in\" < date '2020-04-01'", "in", ["2020-Q1"]),
+        ("\"in\" = '2020-Q2'", "in", ["2020-Q2"]),
+        ("\"in\" between '2020-Q2' and '2020-Q3'", "in", ["2020-Q2", "2020-Q3"]),
+        ("\"in\" <= '2020-06-30'", "in", ["2020-Q1", "2020-Q2"]),
+        ("wed", "wed", ["true"]),
+        ("not wed", "wed", ["false", "(other)"]),
+        ("wed = false", "wed", ["false"]),
+        ("wed is true", "wed", ["true"]),
+        ("wed = '(other)'", "wed", ["(other)"]),
+    ],
+)
+def test_conditions_on_one_attribute(text: str, name: str, labels: list[object]) -> None:
+    assert chosen(text, name) == labels
+
+
+def test_true_is_everything_and_false_nothing() -> None:
+    assert parse_condition("true", DOMAIN).cells(DOMAIN.shape) == DOMAIN.size
+    assert parse_condition("false", DOMAIN).cells(DOMAIN.shape) == 0
+
+
+ATOMS = {
+    "age = 3": lambda f: f.age == 3,
+    "age > 4": lambda f: f.age > 4,
+    "age <> 7": lambda f: (f.age != 7) & f.age.notna(),
+    "age between 2 and 6": lambda f: f.age.between(2, 6),
+    "age not in (1, 2)": lambda f: ~f.age.isin([1, 2]) & f.age.notna(),
+    "age is null": lambda f: f.age.isna(),
+    "pay < 30": lambda f: f.pay < 3,
+    "job in ('Nurse', 'Mason')": lambda f: f.job.isin([0, 2]),
+    "job = 'Trade'": lambda f: f.job >= 2,
+    "wed": lambda f: f.wed == 1,
+}
+NEGATED = {
+    "age = 3": lambda f: (f.age != 3) & f.age.notna(),
+    "age > 4": lambda f: f.age <= 4,
+    "age <> 7": lambda f: f.age == 7,
+    "age between 2 and 6": lambda f: ~f.age.between(2, 6) & f.age.notna(),
+    "age not in (1, 2)": lambda f: f.age.isin([1, 2]),
+    "age is null": lambda f: f.age.notna(),
+    "pay < 30": lambda f: f.pay >= 3,
+    "job in ('Nurse', 'Mason')": lambda f: ~f.job.isin([0, 2]),
+    "job = 'Trade'": lambda f: f.job < 2,
+    "wed": lambda f: f.wed != 1,
+}
+CELLS = pd.DataFrame(np.argwhere(np.ones(DOMAIN.shape, bool)), columns=DOMAIN.names)
+FRAME = CELLS.assign(age=CELLS.age.where(CELLS.age != 10, np.nan))
+
+trees = st.recursive(
+    st.sampled_from(sorted(ATOMS)),
+    lambda inner: st.one_of(
+        st.tuples(st.just("not"), inner),
+        st.tuples(st.sampled_from(["and", "or"]), inner, inner),
+    ),
+    max_leaves=6,
+)
+
+
+def as_text(tree: object) -> str:
+    match tree:
+        case ("not", inner):
+            return f"not ({as_text(inner)})"
+        case (join, one, other):
+            return f"({as_text(one)}) {join} ({as_text(other)})"
+    return str(tree)
+
+
+def as_pandas(tree: object, negated: bool = False) -> pd.Series:
+    """SQL's logic: a comparison with a missing value is neither true nor false."""
+    match tree:
+        case ("not", inner):
+            return as_pandas(inner, not negated)
+        case (join, one, other):
+            left, right = as_pandas(one, negated), as_pandas(other, negated)
+            return left & right if (join == "and") is not negated else left | right
+    return (NEGATED if negated else ATOMS)[str(tree)](FRAME)
+
+
+@given(trees)
+@settings(max_examples=200, deadline=None)
+def test_random_conditions_agree_with_pandas(tree: object) -> None:
+    expected = set(map(tuple, CELLS[as_pandas(tree)].to_numpy().tolist()))
+    assert cells(parse_condition(as_text(tree), DOMAIN)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "The condition is empty; write one such as \"age >= 65\", or 'true' for everything."),
+        (
+            "age = ",
+            "Cannot read the condition 'age = '. Write it as in a SQL WHERE clause:"
+            " age between 30 and 39 and sex = 'F'.",
+        ),
+        (
+            "age = 1; drop table people",
+            "Cannot read the condition 'age = 1; drop table people'. Write it as in a SQL WHERE clause:"
+            " age between 30 and 39 and sex = 'F'.",
+        ),
+        (
+            "select 1",
+            "Cannot read the condition 'select 1'. Write it as in a SQL WHERE clause:"
+            " age between 30 and 39 and sex = 'F'.",
+        ),
+        (
+            "aeg = 1",
+            "The release has no attribute 'aeg'. Did you mean 'age'? It has: age, pay, job, in, wed.",
+        ),
+        ("1 = 1", "'1' stands where an attribute should: age, pay, job, in, wed."),
+        (
+            "job = 'Nurze'",
+            "Attribute 'job': it has no category 'Nurze'. Did you mean 'Nurse'? It has: Nurse, Dentist, Mason,"
+            " Plumber.",
+        ),
+        ("job = node('Helth')", "Attribute 'job': it has no node 'Helth'. Did you mean 'Health'?"),
+        ("wed = node('x')", "Attribute 'wed': it has no hierarchy, so node('…') has no meaning for it."),
+        ("job = Nurse", "Attribute 'job': write text in single quotes, as in 'Nurse'."),
+        ("job > 'Nurse'", "Attribute 'job': it has no order, so it can't be compared with 'Nurse'; use = or in (…)."),
+        ("age = 'old'", "Attribute 'age': 'old' is not a number."),
+        ("age = null", "Attribute 'age': use 'is null' for missing values."),
+        (
+            "pay < 25",
+            "Attribute 'pay': a cut with < or >= 25 falls inside its bin [20, 30);"
+            " cut with < or >= at an edge, such as 20 or 30.",
+        ),
+        (
+            "pay <= 30",
+            "Attribute 'pay': a cut with <= or > 30 falls inside its bin [30, 40);"
+            " cut with < or >= at an edge, such as 30 or 40.",
+        ),
+        (
+            "pay = 20",
+            "Attribute 'pay': it is binned, so = and in (…) take a whole bin such as '[0, 10)', not '20';"
+            " for numbers use >= and <.",
+        ),
+        ("\"in\" > 'soon'", "Attribute 'in': 'soon' is not a date; write it as '2026-01-31'."),
+        (
+            "\"in\" >= '2020-02-01'",
+            "Attribute 'in': a cut at 2020-02-01 falls inside its quarter 2020-Q1;"
+            " cut at the first day of a quarter, such as 2020-01-01 or 2020-04-01.",
+        ),
+        (
+            "job is null",
+            "Attribute 'job' has no category for missing values; that needs 'missing: own-category' in the plan.",
+        ),
+        ("job", "'job' by itself is not a condition; compare it with something."),
+        (
+            "job like 'N%'",
+            "Cannot answer \"job LIKE 'N%'\": conditions are made of =, <>, <, <=, >, >=, between, in (…),"
+            " is null, and, or, not.",
+        ),
+        ("job in ()", "'job IN ()' needs a list of labels: job in ('a', 'b')."),
+        ("job in (select 1)", "'job IN (SELECT 1)' needs a list of labels: job in ('a', 'b')."),
+        ("age = 1 + 1", "Attribute 'age': '1 + 1' is not a plain value."),
+        ("t.age = 1", "The release has no attribute 't.age'. Did you mean 'age'? It has: age, pay, job, in, wed."),
+    ],
+)
+def test_mistakes_are_explained(text: str, message: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        parse_condition(text, DOMAIN)
+    assert str(caught.value) == message
+
+
+def test_a_range_outside_the_domain_counts_what_overlaps_and_warns() -> None:
+    assert chosen("age between 8 and 120", "age") == [8, 9]
+    query = parse_condition("age > 50", DOMAIN)
+    assert query.terms == ()
+    assert query.warnings == ("No category of 'age' fulfils age > 50.",)
