@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: help demo test test-all lint bench clean
+.PHONY: help demo test test-all lint bench docs clean
 
 help:           ## List the targets.
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ lint: $(READY)  ## Check style and types.
 bench: $(READY) ## Measure speed as ratios to plain numpy in the same run.
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/counting.py
+
+docs: $(READY)  ## Write docs/cli.md from the commands' help.
+	$(BIN)/python docs/make_reference.py
 
 clean:          ## Remove what the other targets made.
 	rm -rf .venv out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

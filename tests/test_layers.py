@@ -25,7 +25,18 @@ PRIVATE = {
 MAY_REACH_PRIVATE = PRIVATE | {"dpcli.api"}
 
 # Each layer may import itself and what stands before it.
-LAYERS = ["errors", "progress", "data", "strategy", "privacy", "mechanisms", "release", "query", "estimate", "plan"]
+LAYERS = [
+    "errors",
+    "progress",
+    "data",
+    "strategy",
+    "privacy",
+    "mechanisms",
+    "release",
+    "query",
+    "estimate",
+    "plan",
+]
 
 
 def name_of(path: Path) -> str:
@@ -72,7 +83,14 @@ def test_private_modules_say_so(path: Path) -> None:
 
 @pytest.mark.parametrize("path", [m for m in MODULES if "cli" in m.relative_to(PACKAGE).parts], ids=name_of)
 def test_commands_call_the_api_only(path: Path) -> None:
-    allowed = {"dpcli", "dpcli.api", "dpcli.errors", "dpcli.progress", "dpcli.privacy.exact", "dpcli.release.guarantee"}
+    allowed = {
+        "dpcli",
+        "dpcli.api",
+        "dpcli.errors",
+        "dpcli.progress",
+        "dpcli.privacy.exact",
+        "dpcli.release.guarantee",
+    }
     used = {name for name in imports(path) if name.startswith("dpcli") and not name.startswith("dpcli.cli")}
     assert used <= allowed
 
@@ -100,7 +118,9 @@ def test_randomness_and_execution_are_confined(path: Path) -> None:
             assert text != "os.urandom" or name_of(path) == "dpcli.privacy.noise"
             assert text not in {"yaml.load", "yaml.unsafe_load"}
             if text.startswith(("np.random", "numpy.random")):
-                assert name_of(path) == "dpcli.query.workload", "numpy's generators are for public workloads only"
+                assert name_of(path) == "dpcli.query.workload", (
+                    "numpy's generators are for public workloads only"
+                )
 
 
 def test_the_rules_would_notice(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpcli.data.domain import Domain
-from dpcli.strategy.axes import Identity
+from dpcli.strategy.identity import Identity
 from dpcli.strategy.kronecker import Strategy
 from dpcli.strategy.observation import Observation
 

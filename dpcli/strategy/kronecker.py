@@ -12,7 +12,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from dpcli.strategy.axes import Axis, Identity, IntArray, axis_from
+from dpcli.strategy.axes import axis_from
+from dpcli.strategy.axis import Axis, IntArray
+from dpcli.strategy.identity import Identity
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpcli.strategy.axes import IntArray
+from dpcli.strategy.axis import IntArray
 from dpcli.strategy.kronecker import Strategy
 
 

@@ -7,7 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpcli.strategy.axes import AXES, Axis, Identity, axis_from
+from dpcli.strategy.axes import AXES, axis_from
+from dpcli.strategy.axis import Axis
+from dpcli.strategy.identity import Identity
 
 SAMPLES: dict[str, list[Axis]] = {"identity": [Identity(size) for size in (1, 2, 5, 8)]}
 CASES = [axis for kind in AXES for axis in SAMPLES[kind.kind]]
@@ -32,7 +34,10 @@ class TestAxis:
 
     def test_norm_is_the_largest_weighted_column(self, axis: Axis) -> None:
         columns = [
-            sum((Fraction(int(abs(a)), int(w)) for a, w in zip(column, axis.weights, strict=True)), Fraction(0))
+            sum(
+                (Fraction(int(abs(a)), int(w)) for a, w in zip(column, axis.weights, strict=True)),
+                Fraction(0),
+            )
             for column in dense(axis).T
         ]
         assert axis.norm == max(columns)
@@ -46,6 +51,11 @@ class TestAxis:
         covariance = inverse @ np.diag(axis.weights.astype(float) ** 2) @ inverse.T
         left, right = np.random.default_rng(3).normal(size=(2, axis.size))
         assert axis.covariance(left, right) == pytest.approx(left @ covariance @ right)
+
+    def test_inverse_is_weighted_least_squares(self, axis: Axis) -> None:
+        root = 1 / axis.weights
+        expected = np.linalg.pinv(root[:, None] * dense(axis)) * root
+        assert np.allclose(axis.inverse(np.eye(axis.rows), 0), expected)
 
     def test_description_round_trip(self, axis: Axis) -> None:
         assert axis_from(axis.describe()) == axis

@@ -16,7 +16,9 @@ def law(scale: Fraction, reach: int) -> np.ndarray:
     return (1 - q) / (1 + q) * q ** np.abs(np.arange(-reach, reach + 1)).astype(float)
 
 
-@pytest.mark.parametrize("scale", [Fraction(1, 1000), Fraction(1, 2), Fraction(1), Fraction(5, 3), Fraction(20)])
+@pytest.mark.parametrize(
+    "scale", [Fraction(1, 1000), Fraction(1, 2), Fraction(1), Fraction(5, 3), Fraction(20)]
+)
 def test_unit_variance_is_that_of_the_law(scale: Fraction) -> None:
     values = np.arange(-2000, 2001)
     assert unit_variance(scale) == pytest.approx((law(scale, 2000) * values**2).sum(), rel=1e-9, abs=1e-12)

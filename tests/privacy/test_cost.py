@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpcli.privacy.cost import Neighbors, cost, scale_for, sensitivity
-from dpcli.strategy.axes import Identity
+from dpcli.strategy.identity import Identity
 from dpcli.strategy.kronecker import Strategy
 
 SHAPES = [(1,), (4,), (2, 3)]
@@ -24,15 +24,22 @@ def tables(cells: int, rows: int) -> list[np.ndarray]:
 def neighbours(cells: int, kind: Neighbors) -> list[tuple[np.ndarray, np.ndarray]]:
     """Every pair of neighbouring tables with up to three rows."""
     if kind == "add-remove":
-        return [(t, t + unit) for n in range(3) for t in tables(cells, n) for unit in np.eye(cells, dtype=int)]
+        return [
+            (t, t + unit) for n in range(3) for t in tables(cells, n) for unit in np.eye(cells, dtype=int)
+        ]
     return [
-        (t + a, t + b) for n in range(2) for t in tables(cells, n) for a, b in product(np.eye(cells, dtype=int), repeat=2)
+        (t + a, t + b)
+        for n in range(2)
+        for t in tables(cells, n)
+        for a, b in product(np.eye(cells, dtype=int), repeat=2)
     ]
 
 
 @pytest.mark.parametrize("kind", ["add-remove", "replace-one"])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_sensitivity_is_the_largest_distance_between_neighbours(shape: tuple[int, ...], kind: Neighbors) -> None:
+def test_sensitivity_is_the_largest_distance_between_neighbours(
+    shape: tuple[int, ...], kind: Neighbors
+) -> None:
     strategy = Strategy(tuple(map(Identity, shape)))
     worst = max(
         int(np.abs(strategy.forward(one) - strategy.forward(other)).sum())

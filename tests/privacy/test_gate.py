@@ -13,7 +13,7 @@ from dpcli.errors import BudgetError
 from dpcli.privacy.gate import Probe
 from dpcli.privacy.ledger import Account
 from dpcli.privacy.noise import Keystream
-from dpcli.strategy.axes import Identity
+from dpcli.strategy.identity import Identity
 from dpcli.strategy.kronecker import Strategy
 
 DOMAIN = Domain.from_description([{"name": "a", "kind": "ordinal", "range": [0, 199]}])
@@ -57,7 +57,9 @@ def test_what_is_left_of_an_account_is_exact() -> None:
     )
 
 
-@pytest.mark.parametrize(("neighbors", "rows", "scale"), [("add-remove", 1, 2), ("replace-one", 1, 4), ("replace-one", 3, 12)])
+@pytest.mark.parametrize(
+    ("neighbors", "rows", "scale"), [("add-remove", 1, 2), ("replace-one", 1, 4), ("replace-one", 3, 12)]
+)
 def test_the_scale_follows_neighbours_and_rows(neighbors: str, rows: int, scale: int) -> None:
     gate = probe(Account(Fraction(9)), neighbors=neighbors, rows_per_unit=rows)
     assert gate.measure(STRATEGY, Fraction(1, 2)).scale == scale

@@ -192,7 +192,10 @@ def test_random_conditions_agree_with_pandas(tree: object) -> None:
         ("job = node('Helth')", "Attribute 'job': it has no node 'Helth'. Did you mean 'Health'?"),
         ("wed = node('x')", "Attribute 'wed': it has no hierarchy, so node('…') has no meaning for it."),
         ("job = Nurse", "Attribute 'job': write text in single quotes, as in 'Nurse'."),
-        ("job > 'Nurse'", "Attribute 'job': it has no order, so it can't be compared with 'Nurse'; use = or in (…)."),
+        (
+            "job > 'Nurse'",
+            "Attribute 'job': it has no order, so it can't be compared with 'Nurse'; use = or in (…).",
+        ),
         ("age = 'old'", "Attribute 'age': 'old' is not a number."),
         ("age = null", "Attribute 'age': use 'is null' for missing values."),
         (
@@ -229,7 +232,10 @@ def test_random_conditions_agree_with_pandas(tree: object) -> None:
         ("job in ()", "'job IN ()' needs a list of labels: job in ('a', 'b')."),
         ("job in (select 1)", "'job IN (SELECT 1)' needs a list of labels: job in ('a', 'b')."),
         ("age = 1 + 1", "Attribute 'age': '1 + 1' is not a plain value."),
-        ("t.age = 1", "The release has no attribute 't.age'. Did you mean 'age'? It has: age, pay, job, in, wed."),
+        (
+            "t.age = 1",
+            "The release has no attribute 't.age'. Did you mean 'age'? It has: age, pay, job, in, wed.",
+        ),
     ],
 )
 def test_mistakes_are_explained(text: str, message: str) -> None:

@@ -34,7 +34,9 @@ def atoms(draw: st.DrawFn) -> list[Term]:
 conditions = st.recursive(
     atoms(),
     lambda inner: st.one_of(
-        st.builds(conjunction, inner, inner), st.builds(disjunction, inner, inner), st.builds(complement, inner)
+        st.builds(conjunction, inner, inner),
+        st.builds(disjunction, inner, inner),
+        st.builds(complement, inner),
     ),
     max_leaves=8,
 )

@@ -19,7 +19,7 @@ from dpcli.data.domain import Domain
 from dpcli.errors import ReleaseFileError
 from dpcli.release.file import KEY, open_release, write_release
 from dpcli.release.metadata import Metadata, Noise, Privacy, _digest
-from dpcli.strategy.axes import Identity
+from dpcli.strategy.identity import Identity
 from dpcli.strategy.kronecker import Strategy
 
 ATTRIBUTES = [
@@ -31,7 +31,9 @@ ATTRIBUTES = [
 ]
 
 
-def describe(items: list[dict[str, object]], epsilon: str = "1", scale: str = "1", **more: object) -> Metadata:
+def describe(
+    items: list[dict[str, object]], epsilon: str = "1", scale: str = "1", **more: object
+) -> Metadata:
     domain = Domain.from_description(items)
     return Metadata(
         id="0" * 32,
@@ -48,7 +50,9 @@ def describe(items: list[dict[str, object]], epsilon: str = "1", scale: str = "1
     )
 
 
-def write(path: Path, items: list[dict[str, object]] = ATTRIBUTES, blocks: int = 1, **options: str) -> np.ndarray:
+def write(
+    path: Path, items: list[dict[str, object]] = ATTRIBUTES, blocks: int = 1, **options: str
+) -> np.ndarray:
     metadata = describe(items, **options)
     counts = np.random.default_rng(0).integers(-50, 1000, metadata.domain.size)
     write_release(path, metadata, np.array_split(counts, blocks), replace=True)
@@ -69,7 +73,9 @@ def test_any_reader_sees_labels_and_counts(path: Path) -> None:
     assert frame["age"].isna().sum() == len(frame) // 4
     assert frame["pay"].unique().tolist() == ["[0, 0.5)", "[0.5, 2]", "(other)"]
     assert frame["day"].unique().tolist() == ["2020-01", "2020-02", "2020-03"]
-    one = frame[(frame.age == 6) & (frame.pay == "[0, 0.5)") & (frame.job == "Retired") & (frame.wed == "true")]
+    one = frame[
+        (frame.age == 6) & (frame.pay == "[0, 0.5)") & (frame.job == "Retired") & (frame.wed == "true")
+    ]
     assert one["count"].tolist() == counts.reshape(4, 3, 3, 2, 3)[1, 0, 2, 1].tolist()
 
 
@@ -234,5 +240,7 @@ def test_counts_must_fill_the_cube(path: Path) -> None:
 def test_the_epsilon_of_a_release_is_recomputed_for_other_neighbours(path: Path) -> None:
     metadata = describe(ATTRIBUTES, scale="4")
     assert metadata.spent() == Fraction(1, 4)
-    twice = metadata.model_copy(update={"privacy": Privacy(epsilon="1", neighbors="replace-one", rows_per_person=2)})
+    twice = metadata.model_copy(
+        update={"privacy": Privacy(epsilon="1", neighbors="replace-one", rows_per_person=2)}
+    )
     assert twice.spent() == 1

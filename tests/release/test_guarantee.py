@@ -37,7 +37,9 @@ def test_add_remove() -> None:
 
 def test_replace_one_with_several_rows() -> None:
     words = sentences(metadata(privacy=Privacy(epsilon="1000", neighbors="replace-one", rows_per_person=3)))
-    assert "one person's rows (at most 3) having other values (the number of rows is not protected)" in words[0]
+    assert (
+        "one person's rows (at most 3) having other values (the number of rows is not protected)" in words[0]
+    )
     assert "e^1000 = more than 10^300" in words[0]
     assert "times 2 for replace-one, times 3 rows a person" in words[3]
 

@@ -7,7 +7,7 @@ from functools import reduce
 import numpy as np
 import pytest
 
-from dpcli.strategy.axes import Identity
+from dpcli.strategy.identity import Identity
 from dpcli.strategy.kronecker import Strategy
 
 CUBES = [(1,), (7,), (3, 4), (2, 3, 5)]

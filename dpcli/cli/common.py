@@ -1,0 +1,139 @@
+"""What all commands share: their common options, how errors end them, and where output goes."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dpcli.errors import DpcliError
+from dpcli.progress import Progress, Reporter, Silent
+
+if TYPE_CHECKING:
+    from dpcli.release.file import Release
+
+
+class Output:
+    """Results go to stdout in the format asked for; progress and messages go to stderr."""
+
+    def __init__(self, form: str, quiet: bool) -> None:
+        self.form = form
+        self.quiet = quiet
+
+    def records(self, records: Sequence[Mapping[str, object]], columns: Sequence[str] | None = None) -> None:
+        """Print records as JSON, as CSV or as a table; ``columns`` default to those of the first record."""
+        from dpcli.cli import render
+
+        names = list(records[0]) if columns is None else columns
+        click.echo(render.FORMATS[self.form](records, names), nl=False)
+
+    def text(self, text: str) -> None:
+        """Print text on stdout as it is."""
+        click.echo(text, nl=not text.endswith("\n"))
+
+    def note(self, text: str) -> None:
+        """Tell something on stderr, unless ``--quiet``."""
+        if not self.quiet:
+            click.echo(text, err=True)
+
+    def warn(self, text: str) -> None:
+        """Tell on stderr, also with ``--quiet``, what nobody may overlook."""
+        click.echo(click.style(text, fg="yellow", bold=True), err=True)
+
+    def reporter(self) -> Reporter:
+        """Return what shows progress: bars on a terminal, nothing elsewhere."""
+        return Silent() if self.quiet or not sys.stderr.isatty() else Bars()
+
+
+class Bars:
+    """A progress bar with a time estimate for each stage."""
+
+    @contextmanager
+    def stage(self, text: str) -> Iterator[Progress]:
+        from rich.console import Console
+        from rich.progress import Progress as RichProgress
+
+        with RichProgress(console=Console(stderr=True), transient=True) as bars:
+            task = bars.add_task(text, total=1.0)
+            yield lambda fraction: bars.update(task, completed=fraction)
+
+
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """Add ``--format``, ``--quiet`` and ``--debug``, and turn errors into messages and exit codes.
+
+    The decorated function gets an :class:`Output` as its first argument.
+    """
+
+    @click.option(
+        "--format",
+        "form",
+        type=click.Choice(["table", "json", "csv"]),
+        default="table",
+        help="Output format.",
+    )
+    @click.option(
+        "-q", "--quiet", is_flag=True, help="No progress and no messages; only results and warnings."
+    )
+    @click.option("--debug", is_flag=True, help="Show a traceback on errors. It may show private values.")
+    @functools.wraps(function)
+    def run(*args: Any, form: str, quiet: bool, debug: bool, **options: Any) -> None:
+        try:
+            function(Output(form, quiet), *args, **options)
+        except (click.ClickException, click.exceptions.Exit):
+            raise
+        except BrokenPipeError:
+            # The reader (head, less) has left; keep Python from complaining about it at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(0)
+        except Exception as error:
+            if debug:
+                raise
+            click.echo(f"Error: {_message(error)}", err=True)
+            sys.exit(error.exit_code if isinstance(error, DpcliError) else 1)
+
+    return run
+
+
+def _message(error: Exception) -> str:
+    """Return what to tell the user; of an unforeseen error only its kind, for its text may be private."""
+    if isinstance(error, DpcliError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        words = "Not enough memory. Use wider bins or fewer attributes, or run on a larger machine."
+    else:
+        words = (
+            f"Internal error ({type(error).__name__}). Run again with --debug to see where, and report it."
+        )
+    return " ".join([words, *getattr(error, "__notes__", ())])
+
+
+def default_ledger() -> str:
+    """Return where the ledger is kept when neither ``--ledger`` nor DPCLI_LEDGER says."""
+    return str(Path(click.get_app_dir("dpcli")) / "ledger.sqlite")
+
+
+ledger_option = click.option(
+    "--ledger",
+    type=click.Path(dir_okay=False),
+    envvar="DPCLI_LEDGER",
+    default=default_ledger,
+    show_default="ledger.sqlite in the user's dpcli folder",
+    help="The ledger of what each dataset has spent. Also DPCLI_LEDGER.",
+)
+
+
+def open_and_warn(output: Output, path: str) -> Release:
+    """Open a release file; if it is not private, say so."""
+    from dpcli import api
+    from dpcli.release.guarantee import NOT_PRIVATE
+
+    release = api.open_release(path)
+    if not release.metadata.private:
+        output.warn(f"{path} is {NOT_PRIVATE}")
+    return release

@@ -1,0 +1,83 @@
+"""``dpcli plan``: write, check and describe release plans."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from dpcli import api
+from dpcli.cli.common import Output, command
+
+
+@click.group()
+def plan() -> None:
+    """Write and check release plans."""
+
+
+@plan.command(no_args_is_help=True)
+@click.argument("path", type=click.Path(), metavar="PLAN")
+@command
+def check(output: Output, path: str) -> None:
+    """Check PLAN and the hierarchies that it names; print its releases. No table is opened.
+
+    \b
+    Example:
+      dpcli plan check plan.yaml
+    """
+    checked = api.load_plan(path)
+    shares = checked.shares()
+    output.records(
+        [
+            {
+                "release": spec.name,
+                "cube": " × ".join(spec.cube),
+                "cells": checked.domain_of(spec).size,
+                "mechanism": spec.mechanism,
+                "epsilon": str(shares[spec.name]),
+            }
+            for spec in checked.releases
+        ]
+    )
+    output.note(f"{path} is a sound plan for dataset '{checked.dataset}'.")
+
+
+@plan.command(no_args_is_help=True)
+@click.argument("table", type=click.Path())
+@click.option(
+    "-o", "--output", "target", type=click.Path(dir_okay=False), help="Write here instead of to stdout."
+)
+@click.option("--dataset", help="The dataset's name in the ledger; by default the table's name.")
+@command
+def init(output: Output, table: str, target: str | None, dataset: str | None) -> None:
+    """Write a commented first plan for TABLE.
+
+    It looks at the table, so what it proposes is NOT PRIVATE: replace every range and label by what is
+    publicly known before you release anything.
+
+    \b
+    Example:
+      dpcli plan init people.csv -o plan.yaml
+    """
+    text = api.propose_plan(table, dataset)
+    output.warn(
+        "NOT PRIVATE: this proposal was made by looking at the table."
+        " Replace its ranges and labels by publicly known ones."
+    )
+    if target is None:
+        output.text(text)
+    else:
+        api.save_text(target, text)
+        output.note(f"Wrote {target}.")
+
+
+@plan.command()
+@command
+def schema(output: Output) -> None:
+    """Print the JSON Schema of plans, for editors that complete and check YAML.
+
+    \b
+    Example:
+      dpcli plan schema > plan.schema.json
+    """
+    output.text(json.dumps(api.plan_schema(), indent=2))

@@ -1,0 +1,78 @@
+"""``dpcli release``: from a plan and a table to release files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from dpcli import api
+from dpcli.cli.common import Output, command, ledger_option
+from dpcli.errors import UsageError
+
+
+@click.command(no_args_is_help=True)
+@click.argument("plan", type=click.Path())
+@click.argument("table", type=click.Path(), required=False)
+@click.option(
+    "-o", "--output", type=click.Path(), help="The file to write; a folder if the plan has several releases."
+)
+@click.option(
+    "--dry-run", is_flag=True, help="Show cost and expected error; open no table, spend and write nothing."
+)
+@click.option(
+    "--if-exists",
+    type=click.Choice(["fail", "skip", "replace"]),
+    default="fail",
+    show_default=True,
+    help="What to do when the output exists. Replacing it spends epsilon again.",
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), help="For fixtures: noise from a known seed. NOT PRIVATE."
+)
+@click.option("--fixture", is_flag=True, help="Allow --seed for a dataset that has a budget.")
+@click.option("--allow-empty", is_flag=True, help="Release a table without rows too.")
+@ledger_option
+@command
+def release(
+    output_to: Output,
+    plan: str,
+    table: str | None,
+    output: str | None,
+    dry_run: bool,
+    **options: Any,
+) -> None:
+    """Release TABLE (CSV, CSV.GZ, Parquet, or a folder of them) as PLAN says.
+
+    The plan's epsilon is debited in the ledger before any noise is drawn, and stays spent whatever happens
+    then. The output appears whole or not at all.
+
+    \b
+    Examples:
+      dpcli release plan.yaml people.csv -o cube.parquet
+      dpcli release plan.yaml --dry-run
+      dpcli release plan.yaml people.parquet -o out/ --if-exists skip --quiet
+      dpcli release plan.yaml people.csv -o fixture.parquet --seed 7     (NOT PRIVATE)
+    """
+    if dry_run:
+        _dry_run(output_to, plan)
+        return
+    if output is None:
+        raise UsageError("No output is given. Name a file with -o, or use --dry-run.")
+    if options["fixture"] and options["seed"] is None:
+        raise UsageError("--fixture only goes with --seed.")
+    if options["seed"] is not None:
+        output_to.warn(
+            "NOT PRIVATE: with --seed anyone can recompute the noise. Use it for invented people only."
+        )
+    outcomes = api.release(plan, table, output=output, reporter=output_to.reporter(), **options)
+    output_to.records([outcome.record() for outcome in outcomes])
+
+
+def _dry_run(output_to: Output, plan: str) -> None:
+    output_to.records([forecast.record() for forecast in api.forecast(plan)])
+    output_to.note(
+        "cell_95 is the half-width of a single cell's 95 % interval. range_rmse and range_worst are the root"
+        " mean square and the largest standard error over 1,000 random queries that restrict every attribute."
+        " Nothing was read, spent or written."
+    )

@@ -1,0 +1,192 @@
+"""PRIVATE: reads the table. Counts its rows in the cells of a domain, keeping only cells that have rows.
+
+Memory is bounded by some batches and a small multiple of the number of distinct cells, whatever the number
+of rows and the size of the domain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from dpcli.data.attributes import Attribute
+from dpcli.data.domain import Domain
+from dpcli.data.encoding import MISSING, OUTSIDE, Codes, encode
+from dpcli.data.tables import Batch, Table
+from dpcli.errors import DataError
+from dpcli.progress import Progress
+
+Cells = npt.NDArray[np.int64]
+Counts = npt.NDArray[np.int64]
+WAITING_ROWS = 1 << 21
+SLABS = 256
+
+
+@dataclass(frozen=True)
+class SparseCube:
+    """The counts of a domain's cells, those that are zero left out.
+
+    ``cells`` are distinct cell numbers in C order, increasing; ``counts`` are their counts, all above zero.
+    """
+
+    domain: Domain
+    cells: Cells
+    counts: Counts
+
+    @property
+    def total(self) -> int:
+        """The number of rows counted."""
+        return int(self.counts.sum())
+
+    def dense(self, start: int, stop: int) -> Counts:
+        """Return the counts of the cells ``start <= cell < stop``, zeros included."""
+        first, last = np.searchsorted(self.cells, (start, stop))
+        block = np.zeros(stop - start, np.int64)
+        block[self.cells[first:last] - start] = self.counts[first:last]
+        return block
+
+
+def count(
+    domain: Domain,
+    table: Table,
+    *,
+    columns: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+    allow_empty: bool = False,
+) -> SparseCube:
+    """Count a table's rows in the cells of a domain.
+
+    A row with the categories (c_1, …, c_d) is counted in cell Σ_i c_i · Π_{j>i} size_j. ``columns`` gives the
+    column of an attribute where it has another name. A value that an attribute's rules don't allow raises
+    ``DataError``, after the whole table was read, with the number of such rows in every column.
+    """
+    assert domain.size < 2**63, "a cell's number must fit 64 bits"
+    axes = [
+        _Axis((columns or {}).get(name, name), name, attribute)
+        for name, attribute in zip(domain.names, domain.attributes, strict=True)
+    ]
+    tally = _Tally()
+    rows = 0
+    for batch in table.batches(progress):
+        rows += batch.columns.num_rows
+        cells = np.zeros(batch.columns.num_rows, np.int64)
+        kept = None
+        for axis in axes:
+            codes = encode(axis.column, axis.attribute, batch.columns.column(axis.column))
+            if codes.min(initial=0) < 0:
+                axis.note(codes, batch, table)
+                kept = codes >= 0 if kept is None else kept & (codes >= 0)
+            cells *= axis.attribute.size
+            cells += codes
+        tally.add(cells if kept is None else cells[kept])
+    faults = [text for axis in axes for text in axis.faults()]
+    if faults:
+        raise DataError("\n".join(faults))
+    if not rows and not allow_empty:
+        raise DataError(f"Table {table.path} has no rows. If that is right, pass --allow-empty.")
+    return SparseCube(domain, *tally.result())
+
+
+class _Tally:
+    """Cells and counts so far, in sorted slabs, and the cells of rows that wait to be sorted into them.
+
+    Rows wait until they are half as many as the cells so far, so that every row takes part in few merges. The
+    slabs are merged one by one, so that a merge works in the processor's cache and needs little memory.
+
+    Sorting beats hashing here: for 10 million rows in 7 million cells, 0.1 s against 0.6 to 0.9 s for pandas'
+    ``value_counts``, which would give the same groups (see benchmarks/counting.py).
+    """
+
+    def __init__(self) -> None:
+        nothing = np.zeros(0, np.int64)
+        self._slabs: list[tuple[Cells, Counts]] = [(nothing, nothing)] * SLABS
+        self._edges = nothing  # the first cells of the slabs after the first
+        self._known = 0
+        self._waiting: list[Cells] = []
+        self._rows = 0
+
+    def add(self, cells: Cells) -> None:
+        """Count one row in each of the cells given."""
+        self._waiting.append(cells)
+        self._rows += len(cells)
+        if self._rows >= max(WAITING_ROWS, self._known // 2):
+            self._settle()
+
+    def result(self) -> tuple[Cells, Counts]:
+        """Return the distinct cells, increasing, and their counts."""
+        self._settle()
+        cells, counts = zip(*self._slabs, strict=True)
+        return np.concatenate(cells), np.concatenate(counts)
+
+    def _settle(self) -> None:
+        if not self._rows:
+            return
+        ids = np.concatenate(self._waiting)
+        self._waiting, self._rows = [], 0
+        ids.sort()
+        starts = _starts(ids)
+        cells, counts = ids[starts], np.diff(starts, append=len(ids))
+        if not self._known:
+            self._edges = cells[np.arange(1, SLABS) * len(cells) // SLABS]
+        cuts = np.searchsorted(cells, self._edges)
+        for slab, part in enumerate(zip(np.split(cells, cuts), np.split(counts, cuts), strict=True)):
+            self._slabs[slab] = _merged(*self._slabs[slab], *part)
+        self._known = sum(len(cells) for cells, _ in self._slabs)
+
+
+def _starts(ids: Cells) -> npt.NDArray[np.intp]:
+    """Return where the runs of equal numbers start."""
+    return np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1])))
+
+
+def _merged(cells: Cells, counts: Counts, more_cells: Cells, more_counts: Counts) -> tuple[Cells, Counts]:
+    """Add up two sorted lists of cells and counts."""
+    if not len(cells) or not len(more_cells):
+        return (cells, counts) if len(cells) else (more_cells, more_counts)
+    both = np.concatenate((cells, more_cells))
+    order = np.argsort(both, kind="stable")  # which merges two sorted runs in linear time
+    both = both[order]
+    starts = _starts(both)
+    return both[starts], np.add.reduceat(np.concatenate((counts, more_counts))[order], starts)
+
+
+@dataclass
+class _Axis:
+    """The column of an attribute, and what was found wrong in it: rows, and where the first is."""
+
+    column: str
+    name: str
+    attribute: Attribute
+    rows: dict[int, int] = field(default_factory=lambda: {OUTSIDE: 0, MISSING: 0})
+    first: dict[int, str] = field(default_factory=dict)
+
+    def note(self, codes: Codes, batch: Batch, table: Table) -> None:
+        """Remember the rows that are an error."""
+        for fault in self.rows:
+            found = codes == fault
+            if found.any():
+                of_file = f" of {batch.file.name}" if len(table.files) > 1 else ""
+                self.first.setdefault(fault, f"row {batch.first_row + int(found.argmax())}{of_file}")
+                self.rows[fault] += int(found.sum())
+
+    def faults(self) -> list[str]:
+        """Say what is wrong and what to do; never the values."""
+        clamp = self.attribute.outside == "clamp"
+        beyond = "a value that 'outside: clamp' cannot place" if clamp else "a value outside its domain"
+        drop = "'outside: drop', 'clamp'" if self.attribute.ordered and not clamp else "'outside: drop'"
+        texts = []
+        for fault, one, many, rules in (
+            (OUTSIDE, f"row holds {beyond}", f"rows hold {beyond}", f"{drop} or 'other'"),
+            (MISSING, "row has no value", "rows have no value", "'missing: drop' or 'own-category'"),
+        ):
+            rows = self.rows[fault]
+            if rows:
+                found = f"1 {one} (at" if rows == 1 else f"{rows} {many} (first at"
+                texts.append(
+                    f"Column '{self.column}': {found} {self.first[fault]}). Correct the table, or set"
+                    f" {rules} for '{self.name}' in the plan."
+                )
+        return texts

@@ -1,0 +1,294 @@
+"""The schema of a release plan: what is published, over which public domain, at which exact epsilon.
+
+The models are frozen and refuse unknown keys. Their descriptions become the JSON Schema that editors use.
+A valid ``Plan`` is consistent as a whole: every cube fits its domain and its size, and the releases' shares
+of epsilon fit the total.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from fractions import Fraction
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from dpcli.data.attributes import AnyAttribute
+from dpcli.data.domain import Domain
+from dpcli.errors import did_you_mean, listed
+from dpcli.mechanisms import NAMES
+from dpcli.privacy.exact import SMALLEST, Epsilon, exact_text
+
+VERSION = 1
+RESERVED = ("count",)  # columns of a release file that are not attributes
+BYTES_PER_CELL = 9
+MOST_CELLS = 2**62
+
+Path = tuple[str | int, ...]
+Problem = tuple[Path, str]
+
+
+class InconsistentPlanError(ValueError):
+    """Keys of a plan that don't fit each other: for each problem, the path of the key to look at."""
+
+    def __init__(self, found: list[Problem]) -> None:
+        self.found = found
+        super().__init__("; ".join(text for _, text in found))
+
+
+def _version(value: Any) -> int:
+    if str(value).strip() != str(VERSION):
+        raise ValueError(f"this dpcli reads plan version {VERSION}, not {value!r}; write plan: {VERSION}")
+    return VERSION
+
+
+def _spelt(pattern: str, others: str) -> AfterValidator:
+    """Refuse a name that does not match, in plain words."""
+
+    def check(name: str) -> str:
+        if not re.fullmatch(pattern, name, re.ASCII):
+            raise ValueError(
+                f"must be 1 to 100 letters, digits, {others} or underscores,"
+                " and start with a letter, digit or underscore"
+            )
+        return name
+
+    return AfterValidator(check)
+
+
+def _attribute_name(name: str) -> str:
+    if not name.strip() or not name.isprintable():
+        raise ValueError("an attribute's name must be the name of a column, in visible characters")
+    if name.casefold() in RESERVED:
+        raise ValueError(
+            f"an attribute can't be called '{name}', because the release file has a column of that name;"
+            " rename the column in the table"
+        )
+    return name
+
+
+def _distinct(names: tuple[str, ...]) -> tuple[str, ...]:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"has {listed(map(repr, twice))} more than once; name each attribute once")
+    return names
+
+
+def _registered(name: str) -> str:
+    if name not in NAMES:
+        raise ValueError(
+            f"{name!r} is not a mechanism.{did_you_mean(name, NAMES)} Choose one of: {listed(NAMES)}"
+        )
+    return name
+
+
+Version = Annotated[Literal[1], BeforeValidator(_version)]
+DatasetName = Annotated[str, _spelt(r"\w[\w.-]{0,99}", "dots, hyphens")]
+ReleaseName = Annotated[str, _spelt(r"\w[\w-]{0,99}", "hyphens")]
+AttributeName = Annotated[str, AfterValidator(_attribute_name)]
+
+
+class _Strict(BaseModel):
+    """Frozen, and without unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Privacy(_Strict):
+    """What is promised: how much may be learnt about one person, whose presence is one row of the table."""
+
+    epsilon: Epsilon = Field(
+        description="The total epsilon of this plan: a decimal above 0, kept as the digits written."
+    )
+    neighbors: Literal["add-remove", "replace-one"] = Field(
+        "add-remove",
+        description=(
+            "Which tables must look alike: one row added or removed (the number of rows is private too), or"
+            " one row replaced (the number of rows is public)."
+        ),
+    )
+    budget: Epsilon | None = Field(
+        None,
+        description="The most epsilon that may ever be spent on this dataset, over all plans and runs.",
+    )
+
+
+class CubeRelease(_Strict):
+    """A release of noisy counts for every combination of some attributes' categories."""
+
+    name: ReleaseName = Field(
+        description="The release's name, also of its file: letters, digits, hyphens and underscores."
+    )
+    cube: Annotated[tuple[str, ...], AfterValidator(_distinct)] = Field(
+        min_length=1, description="The attributes that span the cube, in the order of its axes."
+    )
+    mechanism: Annotated[str, AfterValidator(_registered)] = Field(
+        "laplace", description="How the counts are measured."
+    )
+    epsilon: Epsilon | None = Field(
+        None,
+        description="This release's share of the plan's epsilon; without it, an equal part of what is left.",
+    )
+    max_cells: int = Field(
+        200_000_000, ge=1, description="The most cells that the cube may have; larger ones are refused."
+    )
+
+
+class Plan(_Strict):
+    """A release plan: a dataset, its privacy, its public domain, and what to release."""
+
+    plan: Version = Field(description="The version of the plan's schema: 1.")
+    dataset: DatasetName = Field(
+        description=(
+            "The name that the ledger debits: letters, digits, dots, hyphens and underscores."
+            " All plans for the same people's data must use the same name."
+        )
+    )
+    table: Annotated[str, Field(min_length=1)] | None = Field(
+        None,
+        description="The table to read when the command names none: CSV or Parquet, relative to the plan.",
+    )
+    privacy: Privacy = Field(description="What is promised to the people in the table.")
+    attributes: dict[AttributeName, AnyAttribute] = Field(
+        min_length=1,
+        description=(
+            "The public domain: for each column its categories. They are published with every release,"
+            " so they must be public knowledge and never be taken from the table."
+        ),
+    )
+    releases: tuple[CubeRelease, ...] = Field(min_length=1, description="What to publish.")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Plan:
+        found = [*self._name_problems(), *self._cube_problems(), *self._epsilon_problems()]
+        if found:
+            raise InconsistentPlanError(found)
+        return self
+
+    def _name_problems(self) -> Iterator[Problem]:
+        seen: dict[str, str] = {}
+        for place, release in enumerate(self.releases):
+            file = release.name.casefold()  # some file systems take Cube and cube for the same name
+            if file in seen:
+                yield (
+                    ("releases", place, "name"),
+                    f"another release is called '{seen[file]}'; every release needs a name of its own",
+                )
+            seen.setdefault(file, release.name)
+
+    def _cube_problems(self) -> Iterator[Problem]:
+        for place, release in enumerate(self.releases):
+            unknown = [axis for axis, name in enumerate(release.cube) if name not in self.attributes]
+            for axis in unknown:
+                name = release.cube[axis]
+                yield (
+                    ("releases", place, "cube", axis),
+                    f"{name!r} is not declared under attributes.{did_you_mean(name, self.attributes)}"
+                    f" Declared are: {listed(self.attributes)}",
+                )
+            cells = 0 if unknown else self.domain_of(release).size
+            if cells > release.max_cells or cells >= MOST_CELLS:
+                yield ("releases", place, "cube"), _too_large(cells, release.max_cells)
+
+    def _epsilon_problems(self) -> Iterator[Problem]:
+        total, budget = self.privacy.epsilon, self.privacy.budget
+        if budget is not None and budget < total:
+            yield (
+                ("privacy", "budget"),
+                f"the budget {exact_text(budget)} is below this plan's epsilon {exact_text(total)},"
+                " so the plan could never run",
+            )
+        asked = self._asked()
+        unset = [place for place, release in enumerate(self.releases) if release.epsilon is None]
+        if asked > total:
+            yield (
+                ("privacy", "epsilon"),
+                f"the releases ask for {exact_text(asked)} in all, which is more than the plan's epsilon"
+                f" {exact_text(total)}; lower theirs or raise this one",
+            )
+        elif unset and (total - asked) / len(unset) < SMALLEST:
+            for place in unset:
+                yield (
+                    ("releases", place),
+                    f"no epsilon is left for this release: the others take {exact_text(asked)} of"
+                    f" {exact_text(total)}; give it one of its own",
+                )
+
+    def _asked(self) -> Fraction:
+        return sum((r.epsilon for r in self.releases if r.epsilon is not None), Fraction(0))
+
+    def shares(self) -> dict[str, Fraction]:
+        """Return each release's exact epsilon: its own, or an equal part of what the others leave."""
+        unset = [release for release in self.releases if release.epsilon is None]
+        part = (self.privacy.epsilon - self._asked()) / max(len(unset), 1)
+        return {r.name: part if r.epsilon is None else r.epsilon for r in self.releases}
+
+    def domain_of(self, release: CubeRelease) -> Domain:
+        """Return the domain of a release's cube."""
+        return Domain(release.cube, tuple(self.attributes[name] for name in release.cube))
+
+    def describe(self) -> dict[str, Any]:
+        """Return the plan as JSON, in the words of a plan, without the table's path."""
+        return self.model_dump(mode="json", exclude_none=True, exclude={"table"})
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the plan's canonical JSON; where the table lies does not change it."""
+        text = json.dumps(self.describe(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _too_large(cells: int, most: int) -> str:
+    """Say how large a cube is, and what to do about it."""
+    if cells >= MOST_CELLS:
+        return f"the cube has about {Decimal(cells):.1e} cells; use wider bins or fewer attributes"
+    size = cells * BYTES_PER_CELL / 1e9
+    return (
+        f"the cube has {cells:,} cells, more than max_cells ({most:,}), and its file would take"
+        f" {f'about {size:,.1f}' if size >= 0.1 else 'less than 0.1'} GB; use wider bins or fewer attributes"
+        + (f", or write max_cells: {cells}" if size < 1000 else "")
+    )
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of a plan, for editors.
+
+    It takes what the loader takes when a YAML reader has already told numbers from text: a number may
+    be quoted, and a name or a label may look like a number.
+    """
+    schema = Plan.model_json_schema()
+    parts = schema["$defs"]
+    for name in ("Integers", "Binned", "Dates", "Nominal", "Boolean"):
+        parts[name]["required"] = ["kind", *parts[name].get("required", ())]
+        parts[name]["properties"]["kind"]["description"] = "The kind of attribute."
+    for name in ("Nominal", "Boolean"):
+        parts[name]["properties"]["outside"]["enum"].remove("clamp")
+    parts["Binned"]["oneOf"] = [{"required": ["range", "bin"]}, {"required": ["edges"]}]
+    parts["Nominal"]["oneOf"] = [{"required": ["values"]}, {"required": ["hierarchy"]}]
+    parts["Nominal"]["properties"]["hierarchy"]["type"] = ["string", "object", "array", "null"]
+    parts["CubeRelease"]["properties"]["mechanism"]["enum"] = list(NAMES)
+    version = schema["properties"]["plan"]
+    version["enum"] = [version.pop("const"), str(VERSION)]
+    schema["properties"]["attributes"]["propertyNames"] = {"not": {"enum": list(RESERVED)}, "minLength": 1}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "dpcli release plan",
+        **_lenient(schema),
+    }
+
+
+def _lenient(part: Any) -> Any:
+    """Let a whole number be text too, and text look like a number, except for dates; drop made-up titles."""
+    if isinstance(part, list):
+        return [_lenient(item) for item in part]
+    if not isinstance(part, dict):
+        return part
+    part = {key: _lenient(value) for key, value in part.items() if key != "title"}
+    if part.get("type") == "integer":
+        part["type"] = ["integer", "string"]
+    elif part.get("type") == "string" and not part.keys() & {"format", "enum", "const"}:
+        part["type"] = ["string", "number", "boolean"]
+    return part

@@ -1,0 +1,218 @@
+"""PRIVATE: from a plan and a table to release files. Count, debit, draw, write, in that order."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Literal
+
+from dpcli import __version__, mechanisms
+from dpcli.data.counting import SparseCube, count
+from dpcli.data.tables import open_table
+from dpcli.errors import DpcliError, OutputError, UsageError
+from dpcli.plan.schema import CubeRelease, Plan
+from dpcli.privacy.cost import ROWS_PER_PERSON
+from dpcli.privacy.exact import exact_text
+from dpcli.privacy.gate import Probe
+from dpcli.privacy.ledger import Account, Debit, Ledger
+from dpcli.privacy.noise import Keystream
+from dpcli.progress import Reporter, Silent
+from dpcli.release.file import write_release
+from dpcli.release.guarantee import sentences
+from dpcli.release.metadata import Metadata, Noise, Privacy
+from dpcli.release.whole import check_writable
+from dpcli.strategy.observation import Observation
+
+IfExists = Literal["fail", "skip", "replace"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one release of a plan."""
+
+    name: str
+    path: Path
+    status: Literal["released", "skipped"]
+    cells: int
+    epsilon: Fraction
+    private: bool
+
+    def record(self) -> dict[str, object]:
+        """Return the outcome as the fields that are printed."""
+        return {
+            "release": self.name,
+            "file": str(self.path),
+            "status": self.status,
+            "cells": self.cells,
+            "epsilon": exact_text(self.epsilon),
+            "private": self.private,
+        }
+
+
+def release(
+    plan: Plan,
+    table: str | Path,
+    output: Path,
+    *,
+    ledger: Ledger,
+    seed: int | None = None,
+    fixture: bool = False,
+    if_exists: IfExists = "fail",
+    allow_empty: bool = False,
+    reporter: Reporter | None = None,
+) -> list[Outcome]:
+    """Make every release of a plan from a table, one file each.
+
+    The table is counted first, then the whole plan's epsilon is debited in one transaction, then noise is
+    drawn and the files are written. With ``seed`` anyone can recompute the noise: the files are marked NOT
+    PRIVATE and the ledger is left alone.
+    """
+    reporter = reporter or Silent()
+    targets = _targets(plan, output)
+    todo = [spec for spec in plan.releases if _wanted(targets[spec.name], if_exists)]
+    if seed is not None:
+        _refuse_seed_on_budget(plan, ledger, fixture)
+    cubes = []
+    for spec in todo:
+        domain = plan.domain_of(spec)
+        with reporter.stage(f"Counting {spec.name}") as progress:
+            source = open_table(table, domain.names)
+            cubes.append(count(domain, source, progress=progress, allow_empty=allow_empty))
+
+    keystream = Keystream.from_os() if seed is None else Keystream.from_seed(seed)
+    debits = [_debit(plan, spec, keystream.token()) for spec in todo]
+    accounts = (
+        ledger.reserve(debits, plan.privacy.budget) if debits and seed is None else list(map(_unpaid, debits))
+    )
+    done: list[str] = []
+    for spec, cube, debit, account in zip(todo, cubes, debits, accounts, strict=True):
+        try:
+            with reporter.stage(f"Writing {spec.name}") as progress:
+                probe = _probe(plan, cube, account, keystream)
+                observation = mechanisms.run(spec.mechanism, probe, debit.epsilon)
+                metadata = _metadata(plan, spec, debit, observation, cube, private=keystream.private)
+                blocks = (observation.strategy.inverse(block.values) for block in observation.blocks)
+                write_release(
+                    targets[spec.name], metadata, blocks, replace=if_exists == "replace", progress=progress
+                )
+        except BaseException as error:
+            if seed is None:
+                for lost in debits[len(done) :]:
+                    ledger.settle(lost.release_id, "failed")
+                _explain(error, debits, done)
+            raise
+        if seed is None:
+            ledger.settle(debit.release_id, "released")
+        done.append(spec.name)
+    return [_outcome(plan, spec, targets[spec.name], spec in todo, seed is None) for spec in plan.releases]
+
+
+def _targets(plan: Plan, output: Path) -> dict[str, Path]:
+    """Return each release's file: ``output`` itself, or files in it if it is, or must be, a folder."""
+    if len(plan.releases) == 1 and not output.is_dir():
+        return {plan.releases[0].name: output}
+    try:
+        output.mkdir(exist_ok=True)
+    except OSError as error:
+        raise OutputError(
+            f"The plan has {len(plan.releases)} releases, so -o must name a folder; {output} cannot be one"
+            f" ({error.strerror})."
+        ) from error
+    return {spec.name: output / f"{spec.name}.parquet" for spec in plan.releases}
+
+
+def _wanted(path: Path, if_exists: IfExists) -> bool:
+    """Tell whether a file is to be made, before anything is read or spent."""
+    if path.exists() and not path.is_dir():
+        if if_exists == "skip":
+            return False
+        if if_exists == "fail":
+            raise OutputError(
+                f"{path} exists already, and nothing was spent. Choose another name, or use --if-exists skip"
+                " or --if-exists replace."
+            )
+    check_writable(path)
+    return True
+
+
+def _refuse_seed_on_budget(plan: Plan, ledger: Ledger, fixture: bool) -> None:
+    if not fixture and (plan.privacy.budget is not None or ledger.cap(plan.dataset) is not None):
+        raise UsageError(
+            f"Dataset '{plan.dataset}' has a privacy budget, and a release with --seed is not private. If its"
+            " table holds invented people only, add --fixture; otherwise leave out --seed."
+        )
+
+
+def _debit(plan: Plan, spec: CubeRelease, release_id: str) -> Debit:
+    return Debit(
+        release_id=release_id,
+        dataset=plan.dataset,
+        release=spec.name,
+        epsilon=plan.shares()[spec.name],
+        neighbors=plan.privacy.neighbors,
+        plan_digest=plan.digest(),
+    )
+
+
+def _unpaid(debit: Debit) -> Account:
+    """Return an account for a seeded release, which is not private and so not in the ledger."""
+    return Account(debit.epsilon)
+
+
+def _probe(plan: Plan, cube: SparseCube, account: Account, keystream: Keystream) -> Probe:
+    return Probe(
+        cube,
+        neighbors=plan.privacy.neighbors,
+        rows_per_unit=ROWS_PER_PERSON,
+        account=account,
+        keystream=keystream,
+    )
+
+
+def _metadata(
+    plan: Plan, spec: CubeRelease, debit: Debit, observation: Observation, cube: SparseCube, *, private: bool
+) -> Metadata:
+    """Describe a release. Of the cube, only its public domain is used."""
+    now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+    metadata = Metadata(
+        id=debit.release_id,
+        tool=f"dpcli {__version__}",
+        created=now if private else None,  # a fixture is the same file every time
+        randomness="operating-system" if private else "seeded",
+        dataset=plan.dataset,
+        name=spec.name,
+        mechanism=spec.mechanism,
+        domain=cube.domain.describe(),
+        strategy=observation.strategy.describe(),
+        noise=Noise(scale=exact_text(observation.scale)),
+        privacy=Privacy(
+            epsilon=debit.epsilon, neighbors=plan.privacy.neighbors, rows_per_person=ROWS_PER_PERSON
+        ),
+    )
+    return metadata.model_copy(update={"guarantee": sentences(metadata)})
+
+
+def _explain(error: BaseException, debits: list[Debit], done: list[str]) -> None:
+    """Add to an error what was spent and what was, and was not, produced."""
+    spent = exact_text(sum((debit.epsilon for debit in debits), Fraction(0)))
+    missing = [debit.release for debit in debits if debit.release not in done]
+    words = f"Epsilon {spent} is spent all the same. Not produced: {', '.join(missing)}."
+    if done:
+        words += f" Produced: {', '.join(done)}."
+    if isinstance(error, DpcliError) and error.args:
+        error.args = (f"{error.args[0]} {words}",)
+    else:
+        error.add_note(words)
+
+
+def _outcome(plan: Plan, spec: CubeRelease, path: Path, made: bool, private: bool) -> Outcome:
+    return Outcome(
+        name=spec.name,
+        path=path,
+        status="released" if made else "skipped",
+        cells=plan.domain_of(spec).size,
+        epsilon=plan.shares()[spec.name],
+        private=private,
+    )

@@ -1,0 +1,364 @@
+"""dpcli release, as it is used: real files, the real command line, every option, every refusal."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from click.testing import Result
+
+from dpcli.privacy.ledger import Ledger
+from dpcli.release.file import open_release
+
+Cli = Callable[..., Result]
+WritePlan = Callable[..., Path]
+
+
+def spent(tmp_path: Path) -> Fraction:
+    return sum((debit.epsilon for debit in Ledger(tmp_path / "ledger.sqlite").debits()), Fraction(0))
+
+
+def test_release_writes_a_private_file_and_debits_it(
+    dpcli: Cli, write_plan: WritePlan, table: Path, tmp_path: Path
+) -> None:
+    result = dpcli("release", write_plan(), table, "-o", "out.parquet", "--format", "json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout) == [
+        {
+            "release": "cube",
+            "file": "out.parquet",
+            "status": "released",
+            "cells": 120,
+            "epsilon": "1",
+            "private": True,
+        }
+    ]
+    assert result.stderr == ""
+    (debit,) = Ledger(tmp_path / "ledger.sqlite").debits()
+    metadata = open_release(tmp_path / "out.parquet").metadata
+    assert (debit.release_id, debit.epsilon, debit.state) == (metadata.id, 1, "released")
+    assert sorted(os.listdir(tmp_path)) == ["ledger.sqlite", "out.parquet", "people.csv", "plan.yaml"]
+
+
+def test_with_next_to_no_noise_the_counts_are_those_of_pandas(
+    dpcli: Cli, write_plan: WritePlan, table: Path
+) -> None:
+    dpcli("release", write_plan(epsilon="1000000"), table, "-o", "out.parquet")
+    released = pd.read_parquet("out.parquet")
+    released = released[released["count"] != 0].astype({"age": int, "sex": str, "job": str})
+    expected = pd.read_csv(table).value_counts(["age", "sex", "job"]).reset_index(name="count")
+    columns = ["age", "sex", "job", "count"]
+    assert sorted(released[columns].to_records(index=False).tolist()) == sorted(
+        expected[columns].to_records(index=False).tolist()
+    )
+
+
+def test_two_runs_draw_different_noise(dpcli: Cli, write_plan: WritePlan, table: Path) -> None:
+    plan = write_plan(epsilon="0.1")
+    for name in ("a.parquet", "b.parquet"):
+        assert dpcli("release", plan, table, "-o", name).exit_code == 0
+    assert not pd.read_parquet("a.parquet")["count"].equals(pd.read_parquet("b.parquet")["count"])
+
+
+def test_the_file_holds_nothing_that_depends_on_the_table(
+    dpcli: Cli, write_plan: WritePlan, table: Path, tmp_path: Path
+) -> None:
+    """Two tables, even one without rows: apart from id, time and noise the files say the same."""
+    empty = tmp_path / "nobody.csv"
+    empty.write_text("age,sex,job\n")
+    documents = []
+    for name, source in (("a", table), ("b", empty)):
+        result = dpcli("release", write_plan(), source, "-o", f"{name}.parquet", "--allow-empty")
+        assert result.exit_code == 0, result.stderr
+        document = json.loads(pq.read_metadata(f"{name}.parquet").metadata[b"dpcli"])
+        for key in ("id", "created", "digest"):
+            document.pop(key)
+        for block in document["blocks"]:
+            block.pop("sha256")
+        documents.append(document)
+        raw = Path(f"{name}.parquet").read_bytes()
+        assert b"people.csv" not in raw
+        assert str(tmp_path).encode() not in raw
+    assert documents[0] == documents[1]
+
+
+class TestDryRun:
+    def test_cost_and_error_without_a_table(self, dpcli: Cli, write_plan: WritePlan, tmp_path: Path) -> None:
+        result = dpcli("release", write_plan(epsilon="0.5"), "--dry-run", "--format", "json")
+        assert result.exit_code == 0, result.stderr
+        (forecast,) = json.loads(result.stdout)
+        assert forecast["cells"] == 120
+        assert forecast["epsilon"] == "0.5"
+        assert forecast["noise_scale"] == "2"
+        assert forecast["cell_stderr"] == pytest.approx(2.7993, abs=1e-3)  # √(2q/(1−q)²), q = e^(−1/2)
+        assert forecast["cell_95"] == 6
+        # 4.3 ages, one sex, 8 nodes with 11 leaves in all: RMS error is √(4.3 · 11/8) cells' worth.
+        assert forecast["range_rmse"] == pytest.approx(2.7993 * (4.3 * 11 / 8) ** 0.5, rel=0.06)
+        assert os.listdir(tmp_path) == ["plan.yaml"]
+
+    def test_replace_one_doubles_the_scale(self, dpcli: Cli, write_plan: WritePlan) -> None:
+        result = dpcli(
+            "release",
+            write_plan(neighbors="replace-one"),
+            "no-such-table.csv",
+            "--dry-run",
+            "--format",
+            "csv",
+        )
+        assert result.stdout.splitlines()[1].split(",")[:5] == ["cube", "laplace", "120", "1", "2"]
+
+
+class TestIfExists:
+    def test_fail_is_the_default(
+        self, dpcli: Cli, write_plan: WritePlan, table: Path, tmp_path: Path
+    ) -> None:
+        Path("out.parquet").write_text("precious")
+        result = dpcli("release", write_plan(), table, "-o", "out.parquet")
+        assert (result.exit_code, result.stderr) == (
+            2,
+            "Error: out.parquet exists already, and nothing was spent. Choose another name, or use"
+            " --if-exists skip or --if-exists replace.\n",
+        )
+        assert Path("out.parquet").read_text() == "precious"
+        assert spent(tmp_path) == 0
+
+    def test_skip_reads_and_spends_nothing(self, dpcli: Cli, write_plan: WritePlan, tmp_path: Path) -> None:
+        Path("out.parquet").write_text("precious")
+        result = dpcli(
+            "release",
+            write_plan(),
+            "gone.csv",
+            "-o",
+            "out.parquet",
+            "--if-exists",
+            "skip",
+            "--format",
+            "json",
+        )
+        assert result.exit_code == 0, result.stderr
+        assert json.loads(result.stdout)[0]["status"] == "skipped"
+        assert Path("out.parquet").read_text() == "precious"
+        assert spent(tmp_path) == 0
+
+    def test_replace_spends_again(
+        self, dpcli: Cli, write_plan: WritePlan, table: Path, tmp_path: Path
+    ) -> None:
+        for _ in range(2):
+            assert (
+                dpcli("release", write_plan(), table, "-o", "out.parquet", "--if-exists", "replace").exit_code
+                == 0
+            )
+        assert spent(tmp_path) == 2
+
+
+class TestSeed:
+    def test_a_fixture_is_reproducible_marked_and_free(
+        self, dpcli: Cli, write_plan: WritePlan, table: Path, tmp_path: Path
+    ) -> None:
+        for name in ("a.parquet", "b.parquet"):
+            result = dpcli("release", write_plan(), table, "-o", name, "--seed", 7, "--quiet")
+            assert result.exit_code == 0, result.stderr
+            assert result.stderr == (
+                "NOT PRIVATE: with --seed anyone can recompute the noise. Use it for invented people only.\n"
+            )
+        assert Path("a.parquet").read_bytes() == Path("b.parquet").read_bytes()
+        assert not (tmp_path / "ledger.sqlite").exists()
+        assert open_release("a.parquet").metadata.guarantee[0].startswith("NOT PRIVATE")
+        for command in (["query", "a.parquet", "--quiet"], ["inspect", "a.parquet", "--quiet"]):
+            assert "a.parquet is NOT PRIVATE" in dpcli(*command).stderr
+
+    def test_another_seed_gives_other_noise(self, dpcli: Cli, write_plan: WritePlan, table: Path) -> None:
+        for seed in (1, 2):
+            dpcli("release", write_plan(), table, "-o", f"{seed}.parquet", "--seed", seed)
+        assert not pd.read_parquet("1.parquet")["count"].equals(pd.read_parquet("2.parquet")["count"])
+
+    def test_a_dataset_with_a_budget_needs_fixture(
+        self, dpcli: Cli, write_plan: WritePlan, table: Path
+    ) -> None:
+        plan = write_plan(privacy='  budget: "5"')
+        refusal = (
+            "Error: Dataset 'town' has a privacy budget, and a release with --seed is not private. If its table holds"
+            " invented people only, add --fixture; otherwise leave out --seed.\n"
+        )
+        result = dpcli("release", plan, table, "-o", "out.parquet", "--seed", 1)
+        assert result.exit_code == 2
+        assert result.stderr.endswith(refusal)
+        assert dpcli("release", plan, table, "-o", "real.parquet").exit_code == 0
+        without = write_plan(name="without.yaml")  # the ledger remembers that there is a budget
+        assert dpcli("release", without, table, "-o", "out.parquet", "--seed", 1).stderr.endswith(refusal)
+        assert dpcli("release", plan, table, "-o", "out.parquet", "--seed", 1, "--fixture").exit_code == 0
+
+    def test_fixture_without_seed(self, dpcli: Cli, write_plan: WritePlan, table: Path) -> None:
+        result = dpcli("release", write_plan(), table, "-o", "out.parquet", "--fixture")
+        assert (result.exit_code, result.stderr) == (2, "Error: --fixture only goes with --seed.\n")
+
+
+class TestBudget:
+    def test_the_cap_is_exact(self, dpcli: Cli, write_plan: WritePlan, table: Path, tmp_path: Path) -> None:
+        for name, epsilon in (("a", "0.3"), ("b", "0.7")):
+            plan = write_plan(epsilon=epsilon, privacy='  budget: "1"', name=f"{name}.yaml")
+            assert dpcli("release", plan, table, "-o", f"{name}.parquet").exit_code == 0
+        plan = write_plan(epsilon="1e-9", privacy='  budget: "1"')
+        result = dpcli("release", plan, table, "-o", "c.parquet")
+        assert result.exit_code == 4
+        assert result.stderr == (
+            "Error: Dataset 'town' has a budget of epsilon 1 and has spent 1; this release asks for 0.000000001, and"
+            " only 0 is left. Nothing was spent. Lower the plan's epsilon, or raise 'budget' if what people were"
+            " promised allows it.\n"
+        )
+        assert not Path("c.parquet").exists()
+        assert spent(tmp_path) == 1
+
+    def test_bad_data_spends_nothing(
+        self, dpcli: Cli, write_plan: WritePlan, table: Path, tmp_path: Path
+    ) -> None:
+        table.write_text(table.read_text() + "99,F,Nurse\n")
+        assert dpcli("release", write_plan(), table, "-o", "out.parquet").exit_code == 3
+        assert spent(tmp_path) == 0
+
+    def test_a_failure_after_the_debit_says_what_is_spent(
+        self, dpcli: Cli, write_plan: WritePlan, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(path: Path) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr("dpcli.release.whole._sync", full)
+        result = dpcli("release", write_plan(), table, "-o", "out.parquet")
+        assert (result.exit_code, result.stderr) == (
+            2,
+            "Error: Cannot write out.parquet: the disk is full. Free some space or choose another folder."
+            " Epsilon 1 is spent all the same. Not produced: cube.\n",
+        )
+        assert [debit.state for debit in Ledger(tmp_path / "ledger.sqlite").debits()] == ["failed"]
+        assert not Path("out.parquet").exists()
+        assert not list(tmp_path.glob(".*"))
+
+
+class TestSeveralReleases:
+    @pytest.fixture
+    def plan(self, write_plan: WritePlan) -> Path:
+        second = "releases:\n  - name: jobs\n    cube: [job]\n    epsilon: 0.25\n"
+        return write_plan(replace=("releases:\n", second))
+
+    def test_one_file_each_and_one_total(self, dpcli: Cli, plan: Path, table: Path, tmp_path: Path) -> None:
+        result = dpcli("release", plan, table, "-o", "out", "--format", "json")
+        assert result.exit_code == 0, result.stderr
+        assert [(r["release"], r["file"], r["epsilon"]) for r in json.loads(result.stdout)] == [
+            ("jobs", "out/jobs.parquet", "0.25"),
+            ("cube", "out/cube.parquet", "0.75"),
+        ]
+        assert spent(tmp_path) == 1
+        assert [open_release(f"out/{name}.parquet").metadata.spent() for name in ("jobs", "cube")] == [
+            Fraction(1, 4),
+            Fraction(3, 4),
+        ]
+
+    def test_the_output_cannot_be_a_file(self, dpcli: Cli, plan: Path, table: Path, tmp_path: Path) -> None:
+        Path("out").write_text("a file")
+        result = dpcli("release", plan, table, "-o", "out")
+        assert (result.exit_code, result.stderr) == (
+            2,
+            "Error: The plan has 2 releases, so -o must name a folder; out cannot be one (File exists).\n",
+        )
+        assert spent(tmp_path) == 0
+
+    def test_skip_makes_only_what_is_missing(
+        self, dpcli: Cli, plan: Path, table: Path, tmp_path: Path
+    ) -> None:
+        Path("out").mkdir()
+        Path("out/cube.parquet").write_text("precious")
+        result = dpcli("release", plan, table, "-o", "out", "--if-exists", "skip", "--format", "csv")
+        assert [line.split(",")[2] for line in result.stdout.splitlines()] == [
+            "status",
+            "released",
+            "skipped",
+        ]
+        assert spent(tmp_path) == Fraction(1, 4)
+
+    def test_a_failure_in_between_says_what_there_is(
+        self, dpcli: Cli, plan: Path, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from dpcli.release import whole
+
+        real = whole._sync
+
+        def full(path: Path) -> None:
+            if "cube" in path.name:
+                raise OSError(28, "No space left on device")
+            real(path)
+
+        monkeypatch.setattr(whole, "_sync", full)
+        result = dpcli("release", plan, table, "-o", "out")
+        assert result.stderr.endswith(
+            "Epsilon 1 is spent all the same. Not produced: cube. Produced: jobs.\n"
+        )
+        assert [debit.state for debit in Ledger(tmp_path / "ledger.sqlite").debits()] == [
+            "released",
+            "failed",
+        ]
+        assert os.listdir("out") == ["jobs.parquet"]
+
+
+class TestWrongUse:
+    def test_no_output(self, dpcli: Cli, write_plan: WritePlan, table: Path) -> None:
+        result = dpcli("release", write_plan(), table)
+        assert (result.exit_code, result.stderr) == (
+            2,
+            "Error: No output is given. Name a file with -o, or use --dry-run.\n",
+        )
+
+    def test_no_table(self, dpcli: Cli, write_plan: WritePlan) -> None:
+        result = dpcli("release", write_plan(), "-o", "out.parquet")
+        assert (result.exit_code, result.stderr) == (
+            2,
+            "Error: No table is given. Name it after the plan, or as 'table:' in the plan.\n",
+        )
+
+    def test_the_plan_may_name_the_table(self, dpcli: Cli, write_plan: WritePlan, table: Path) -> None:
+        plan = write_plan(replace=("dataset: town", "dataset: town\ntable: people.csv"))
+        assert dpcli("release", plan, "-o", "out.parquet").exit_code == 0
+
+    def test_missing_folder(self, dpcli: Cli, write_plan: WritePlan, table: Path, tmp_path: Path) -> None:
+        result = dpcli("release", write_plan(), table, "-o", "no/where.parquet")
+        assert (result.exit_code, result.stderr) == (
+            2,
+            "Error: Cannot write no/where.parquet: there is no folder no. Create it first.\n",
+        )
+        assert spent(tmp_path) == 0
+
+    def test_empty_table(self, dpcli: Cli, write_plan: WritePlan, table: Path, tmp_path: Path) -> None:
+        table.write_text("age,sex,job\n")
+        result = dpcli("release", write_plan(), table, "-o", "out.parquet")
+        assert result.exit_code == 3
+        assert "has no rows" in result.stderr
+        assert spent(tmp_path) == 0
+        assert dpcli("release", write_plan(), table, "-o", "out.parquet", "--allow-empty").exit_code == 0
+
+    def test_an_internal_error_shows_no_values(
+        self, dpcli: Cli, write_plan: WritePlan, table: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def broken(*arguments: object, **options: object) -> None:
+            raise KeyError("a private value")
+
+        monkeypatch.setattr("dpcli.publish.count", broken)
+        result = dpcli("release", write_plan(), table, "-o", "out.parquet")
+        assert (result.exit_code, result.stderr) == (
+            1,
+            "Error: Internal error (KeyError). Run again with --debug to see where, and report it.\n",
+        )
+        shown = dpcli("release", write_plan(), table, "-o", "out.parquet", "--debug")
+        assert isinstance(shown.exception, KeyError)
+
+    @pytest.mark.parametrize(
+        "option", [["--seed", "-1"], ["--seed", "x"], ["--if-exists", "maybe"], ["--format", "xml"]]
+    )
+    def test_wrong_options(self, dpcli: Cli, write_plan: WritePlan, table: Path, option: list[str]) -> None:
+        result = dpcli("release", write_plan(), table, "-o", "out.parquet", *option)
+        assert result.exit_code == 2
+        assert f"Invalid value for '{option[0]}'" in result.stderr
