@@ -73,6 +73,6 @@ def _dry_run(output_to: Output, plan: str) -> None:
     output_to.records([forecast.record() for forecast in api.forecast(plan)])
     output_to.note(
         "cell_95 is the half-width of a single cell's 95 % interval. range_rmse and range_worst are the root"
-        " mean square and the largest standard error over 1,000 random queries that restrict every attribute."
-        " Nothing was read, spent or written."
+        " mean square and the largest standard error over 1,000 random range queries on some or all of the"
+        " attributes. Nothing was read, spent or written."
     )

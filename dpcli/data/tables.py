@@ -258,7 +258,7 @@ def _csv_batches(
         try:
             with pa_csv.open_csv(marked, reading, parsing, converting) as reader:
                 for number, batch in enumerate(reader):
-                    yield batch.slice(0 if number else 1), marked.fractions[number]
+                    yield batch.slice(0 if number else 1), (marked.fractions[number:] or [1.0])[0]
                     rows += batch.num_rows
         except pa.ArrowInvalid as error:
             raise _csv_error(file, str(error), bad, len(header), max(rows, 0)) from None

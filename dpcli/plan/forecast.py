@@ -21,7 +21,7 @@ RANGES = 1000
 class Forecast:
     """The cost and the expected error of one release.
 
-    ``cell_*`` is about a single cell; ``range_*`` about random queries that restrict every attribute.
+    ``cell_*`` is about a single cell; ``range_*`` about random range queries that restrict some or all attributes.
     """
 
     name: str

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 _DECIMAL = re.compile(r"\+?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
-SMALLEST, LARGEST = Fraction(1, 10**12), Fraction(10**6)
+SMALLEST, LARGEST = Fraction(1, 10**9), Fraction(10**6)
 
 
 def parse_epsilon(value: Any) -> Fraction:
@@ -32,7 +32,7 @@ def parse_epsilon(value: Any) -> Fraction:
     if number <= 0:
         raise ValueError("must be above 0")
     if not SMALLEST <= number <= LARGEST:
-        raise ValueError("must lie between 1e-12 and 1000000")
+        raise ValueError("must lie between 1e-9 and 1000000")
     return number
 
 

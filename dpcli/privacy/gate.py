@@ -13,7 +13,7 @@ from typing import Protocol
 from dpcli.data.counting import SparseCube
 from dpcli.data.domain import Domain
 from dpcli.privacy.cost import Neighbors, cost, scale_for
-from dpcli.privacy.noise import Keystream, discrete_laplace
+from dpcli.privacy.noise import DiscreteLaplace, Keystream, discrete_laplace
 from dpcli.strategy.kronecker import Strategy
 from dpcli.strategy.observation import NoisyBlock, Observation
 
@@ -58,11 +58,11 @@ class Probe:
         if strategy.shape != self.domain.shape:
             raise ValueError(f"a strategy for {strategy.shape} does not fit a cube of {self.domain.shape}")
         scale = scale_for(strategy, epsilon, self.neighbors, self.rows_per_unit)
+        noise = discrete_laplace(scale)  # refuses a scale that it cannot draw, before anything is paid
         self.__account.debit(cost(strategy, scale, self.neighbors, self.rows_per_unit))
-        return Observation(strategy, scale, self._draw(strategy, scale))
+        return Observation(strategy, scale, self._draw(strategy, noise))
 
-    def _draw(self, strategy: Strategy, scale: Fraction) -> Iterator[NoisyBlock]:
-        noise = discrete_laplace(scale)
+    def _draw(self, strategy: Strategy, noise: DiscreteLaplace) -> Iterator[NoisyBlock]:
         for start, stop in strategy.blocks(BLOCK_CELLS):
             values = strategy.forward(self.__cube.dense(start, stop))
             values += noise.sample(self.__keystream, len(values))

@@ -126,8 +126,8 @@ class _Reader:
         name, attribute = self._attribute(node.this)
         if attribute.missing_code is None:
             raise QueryError(
-                f"Attribute '{name}' has no category for missing values; that needs 'missing: own-category' in"
-                " the plan."
+                f"Attribute '{name}' has no category for missing values; that needs 'missing: own-category'"
+                " in the plan."
             )
         mask = np.zeros(attribute.size, np.bool_)
         mask[attribute.missing_code] = True

@@ -98,8 +98,9 @@ class TestDryRun:
         assert forecast["noise_scale"] == "2"
         assert forecast["cell_stderr"] == pytest.approx(2.7993, abs=1e-3)  # √(2q/(1−q)²), q = e^(−1/2)
         assert forecast["cell_95"] == 6
-        # 4.3 ages, one sex, 8 nodes with 11 leaves in all: RMS error is √(4.3 · 11/8) cells' worth.
-        assert forecast["range_rmse"] == pytest.approx(2.7993 * (4.3 * 11 / 8) ** 0.5, rel=0.06)
+        # A restricted age has 4 cells in the mean, a sex 1, a job 11/8; unrestricted they have 10, 2 and 6.
+        one, two, three = (4 * 12 + 60 + 20 * 11 / 8) / 3, (4 * 6 + 8 * 11 / 8 + 10 * 11 / 8) / 3, 4 * 11 / 8
+        assert forecast["range_rmse"] == pytest.approx(2.7993 * ((one + two + three) / 3) ** 0.5, rel=0.05)
         assert os.listdir(tmp_path) == ["plan.yaml"]
 
     def test_replace_one_doubles_the_scale(self, dpcli: Cli, write_plan: WritePlan) -> None:

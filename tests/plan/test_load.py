@@ -136,8 +136,8 @@ def test_epsilon_is_the_digits_written(folder: Path, written: str, exact: Fracti
         ("''", "must be a decimal such as 0.5, not ''"),
         ("", "must be a decimal written as text, such as '0.5'"),
         ("[1]", "must be a decimal written as text, such as '0.5'"),
-        ("1e-13", "must lie between 1e-12 and 1000000"),
-        ("1e999", "must lie between 1e-12 and 1000000"),
+        ("1e-10", "must lie between 1e-9 and 1000000"),
+        ("1e999", "must lie between 1e-9 and 1000000"),
     ],
 )
 def test_bad_epsilon(folder: Path, written: str, words: str) -> None:

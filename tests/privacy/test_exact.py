@@ -46,8 +46,8 @@ def test_three_tenths_and_seven_tenths_are_one() -> None:
         (0.1, "must be a decimal written as text, such as '0.5'"),
         (True, "must be a decimal written as text, such as '0.5'"),
         (None, "must be a decimal written as text, such as '0.5'"),
-        ("1e-13", "must lie between 1e-12 and 1000000"),
-        ("1e999", "must lie between 1e-12 and 1000000"),
+        ("1e-10", "must lie between 1e-9 and 1000000"),
+        ("1e999", "must lie between 1e-9 and 1000000"),
     ],
 )
 def test_anything_else_is_refused(written: object, message: str) -> None:
