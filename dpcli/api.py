@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpcli.errors import UsageError
+from dpcli.errors import QueryError, UsageError
 
 if TYPE_CHECKING:
     from dpcli.estimate.answer import Answer
+    from dpcli.plan.explain import Prospect
     from dpcli.plan.forecast import Forecast
     from dpcli.plan.schema import Plan
     from dpcli.privacy.ledger import Debit
     from dpcli.progress import Reporter
-    from dpcli.publish import IfExists, Outcome
+    from dpcli.publish import Outcome
     from dpcli.release.file import Release
+    from dpcli.release.target import IfExists
 
 
 def load_plan(path: str | Path) -> Plan:
@@ -32,11 +35,14 @@ def plan_schema() -> dict[str, Any]:
     return json_schema()
 
 
-def propose_plan(table: str | Path, dataset: str | None = None) -> str:
-    """Return a commented first plan for a table. It looks at the table, so it is NOT PRIVATE."""
+def propose_plan(table: str | Path, dataset: str | None = None, target: str | Path | None = None) -> str:
+    """Return a commented first plan for a table. It looks at the table, so it is NOT PRIVATE.
+
+    ``target`` is where the plan will lie; the table's path in it is relative to that.
+    """
     from dpcli.plan.propose import propose_plan
 
-    return propose_plan(table, dataset)
+    return propose_plan(table, dataset, target)
 
 
 def save_text(path: str | Path, text: str) -> None:
@@ -52,6 +58,14 @@ def forecast(plan: Plan | str | Path) -> list[Forecast]:
     from dpcli.plan.forecast import forecast
 
     return forecast(load_plan(plan) if isinstance(plan, (str, Path)) else plan)
+
+
+def explain(plan: Plan | str | Path) -> tuple[list[Prospect], list[str]]:
+    """Return what every mechanism would give for each release of a plan, and which one is best and why."""
+    from dpcli.plan.explain import explain, verdict
+
+    prospects = explain(load_plan(plan) if isinstance(plan, (str, Path)) else plan)
+    return prospects, verdict(prospects)
 
 
 def release(
@@ -77,7 +91,7 @@ def release(
     return release(
         plan,
         source,
-        Path(output),
+        output,
         ledger=Ledger(Path(ledger)),
         seed=seed,
         fixture=fixture,
@@ -102,15 +116,39 @@ def query(release: Release | str | Path, conditions: Sequence[str] = (), level: 
     if not 0 < level < 1:
         raise UsageError(f"The interval's level must lie between 0 and 1, as 0.95 does; {level} does not.")
     opened = open_release(release) if isinstance(release, (str, Path)) else release
-    return answer(
-        opened, [parse_condition(text, opened.domain) for text in conditions or (EVERYTHING,)], level
-    )
+    queries = []
+    for text in conditions or (EVERYTHING,):
+        try:
+            queries.append(parse_condition(text, opened.domain))
+        except QueryError as error:
+            raise QueryError(
+                f"In the condition {text!r}: {error}" if len(conditions) > 1 else str(error)
+            ) from None
+    return answer(opened, queries, level)
+
+
+def refine(
+    release: Release | str | Path, *, threshold: bool, output: str | Path, replace: bool = False
+) -> None:
+    """Write a refined copy of a release; it costs no privacy."""
+    from dpcli.estimate.refine import refine
+
+    opened = open_release(release) if isinstance(release, (str, Path)) else release
+    refine(opened, threshold=threshold, output=Path(output), replace=replace)
 
 
 def verify(release: Release) -> None:
     """Read every count of a release and check it against its digest."""
     for _ in release.blocks():
         pass
+
+
+def balance(ledger: str | Path, dataset: str) -> tuple[Fraction, Fraction | None]:
+    """Return what a dataset has spent by a ledger, and its budget if one is known."""
+    from dpcli.privacy.ledger import Ledger
+
+    books = Ledger(Path(ledger))
+    return sum((debit.epsilon for debit in books.debits(dataset)), Fraction(0)), books.cap(dataset)
 
 
 def debits(ledger: str | Path, dataset: str | None = None) -> list[Debit]:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from dpcli import __version__, mechanisms
+from numpy.typing import NDArray
+
+from dpcli import __version__
 from dpcli.data.counting import SparseCube, count
 from dpcli.data.tables import open_table
-from dpcli.errors import DpcliError, OutputError, UsageError
+from dpcli.errors import DpcliError, UsageError
+from dpcli.estimate.law import unit_variance
+from dpcli.estimate.threshold import Thresholding
+from dpcli.parallel import in_order
+from dpcli.plan.design import design
 from dpcli.plan.schema import CubeRelease, Plan
 from dpcli.privacy.cost import ROWS_PER_PERSON
 from dpcli.privacy.exact import exact_text
@@ -19,13 +26,12 @@ from dpcli.privacy.gate import Probe
 from dpcli.privacy.ledger import Account, Debit, Ledger
 from dpcli.privacy.noise import Keystream
 from dpcli.progress import Reporter, Silent
-from dpcli.release.file import write_release
+from dpcli.release.file import Release, write_release
 from dpcli.release.guarantee import sentences
 from dpcli.release.metadata import Metadata, Noise, Privacy
-from dpcli.release.whole import check_writable
+from dpcli.release.target import IfExists, existing, targets
+from dpcli.strategy.large import inverse_in_place, is_large
 from dpcli.strategy.observation import Observation
-
-IfExists = Literal["fail", "skip", "replace"]
 
 
 @dataclass(frozen=True)
@@ -54,7 +60,7 @@ class Outcome:
 def release(
     plan: Plan,
     table: str | Path,
-    output: Path,
+    output: str | Path,
     *,
     ledger: Ledger,
     seed: int | None = None,
@@ -70,13 +76,16 @@ def release(
     PRIVATE and the ledger is left alone.
     """
     reporter = reporter or Silent()
-    targets = _targets(plan, output)
-    todo = [spec for spec in plan.releases if _wanted(targets[spec.name], if_exists)]
+    paths = targets([spec.name for spec in plan.releases], output, table)
+    kept = {
+        spec.name: existing(paths[spec.name], plan.dataset, spec.name, if_exists) for spec in plan.releases
+    }
+    todo = [spec for spec in plan.releases if kept[spec.name] is None]
     if seed is not None:
         _refuse_seed_on_budget(plan, ledger, fixture)
+    designs = [design(plan, spec) for spec in todo]
     cubes = []
-    for spec in todo:
-        domain = plan.domain_of(spec)
+    for spec, (domain, _) in zip(todo, designs, strict=True):
         with reporter.stage(f"Counting {spec.name}") as progress:
             source = open_table(table, domain.names)
             cubes.append(count(domain, source, progress=progress, allow_empty=allow_empty))
@@ -87,15 +96,15 @@ def release(
         ledger.reserve(debits, plan.privacy.budget) if debits and seed is None else list(map(_unpaid, debits))
     )
     done: list[str] = []
-    for spec, cube, debit, account in zip(todo, cubes, debits, accounts, strict=True):
+    for spec, (_, strategy), cube, debit, account in zip(todo, designs, cubes, debits, accounts, strict=True):
         try:
             with reporter.stage(f"Writing {spec.name}") as progress:
                 probe = _probe(plan, cube, account, keystream)
-                observation = mechanisms.run(spec.mechanism, probe, debit.epsilon)
+                observation = probe.measure(strategy, debit.epsilon)
                 metadata = _metadata(plan, spec, debit, observation, cube, private=keystream.private)
-                blocks = (observation.strategy.inverse(block.values) for block in observation.blocks)
+                blocks = _counts(spec, observation)
                 write_release(
-                    targets[spec.name], metadata, blocks, replace=if_exists == "replace", progress=progress
+                    paths[spec.name], metadata, blocks, replace=if_exists == "replace", progress=progress
                 )
         except BaseException as error:
             if seed is None:
@@ -106,35 +115,20 @@ def release(
         if seed is None:
             ledger.settle(debit.release_id, "released")
         done.append(spec.name)
-    return [_outcome(plan, spec, targets[spec.name], spec in todo, seed is None) for spec in plan.releases]
+    return [_outcome(plan, spec, paths[spec.name], kept[spec.name], seed is None) for spec in plan.releases]
 
 
-def _targets(plan: Plan, output: Path) -> dict[str, Path]:
-    """Return each release's file: ``output`` itself, or files in it if it is, or must be, a folder."""
-    if len(plan.releases) == 1 and not output.is_dir():
-        return {plan.releases[0].name: output}
-    try:
-        output.mkdir(exist_ok=True)
-    except OSError as error:
-        raise OutputError(
-            f"The plan has {len(plan.releases)} releases, so -o must name a folder; {output} cannot be one"
-            f" ({error.strerror})."
-        ) from error
-    return {spec.name: output / f"{spec.name}.parquet" for spec in plan.releases}
-
-
-def _wanted(path: Path, if_exists: IfExists) -> bool:
-    """Tell whether a file is to be made, before anything is read or spent."""
-    if path.exists() and not path.is_dir():
-        if if_exists == "skip":
-            return False
-        if if_exists == "fail":
-            raise OutputError(
-                f"{path} exists already, and nothing was spent. Choose another name, or use --if-exists skip"
-                " or --if-exists replace."
-            )
-    check_writable(path)
-    return True
+def _counts(spec: CubeRelease, observation: Observation) -> Iterator[NDArray[Any]]:
+    """Yield the counts that follow from noisy coefficients, in C order."""
+    strategy = observation.strategy
+    if "threshold" in spec.refine and strategy.inner:
+        thresholding = Thresholding(strategy, unit_variance(observation.scale), fitted=False)
+        yield from in_order(lambda block: thresholding.counts(block.values), observation.blocks, workers=1)
+    elif is_large(strategy):
+        for block in observation.blocks:
+            yield from inverse_in_place(strategy, block.values)
+    else:
+        yield from in_order(lambda block: strategy.inverse(block.values), observation.blocks, workers=1)
 
 
 def _refuse_seed_on_budget(plan: Plan, ledger: Ledger, fixture: bool) -> None:
@@ -184,6 +178,7 @@ def _metadata(
         dataset=plan.dataset,
         name=spec.name,
         mechanism=spec.mechanism,
+        steps=list(spec.refine),
         domain=cube.domain.describe(),
         strategy=observation.strategy.describe(),
         noise=Noise(scale=exact_text(observation.scale)),
@@ -207,12 +202,8 @@ def _explain(error: BaseException, debits: list[Debit], done: list[str]) -> None
         error.add_note(words)
 
 
-def _outcome(plan: Plan, spec: CubeRelease, path: Path, made: bool, private: bool) -> Outcome:
-    return Outcome(
-        name=spec.name,
-        path=path,
-        status="released" if made else "skipped",
-        cells=plan.domain_of(spec).size,
-        epsilon=plan.shares()[spec.name],
-        private=private,
-    )
+def _outcome(plan: Plan, spec: CubeRelease, path: Path, kept: Release | None, private: bool) -> Outcome:
+    if kept is not None:
+        claim = kept.metadata
+        return Outcome(spec.name, path, "skipped", kept.domain.size, claim.privacy.epsilon, claim.private)
+    return Outcome(spec.name, path, "released", plan.domain_of(spec).size, plan.shares()[spec.name], private)

@@ -12,6 +12,7 @@ from dpcli.cli.inspect import inspect
 from dpcli.cli.ledger import ledger
 from dpcli.cli.plan import plan
 from dpcli.cli.query import query
+from dpcli.cli.refine import refine
 from dpcli.cli.release import release
 
 
@@ -40,5 +41,5 @@ def main() -> None:
     """
 
 
-for command in (release, query, inspect, plan, ledger):
+for command in (release, query, refine, inspect, plan, ledger):
     main.add_command(command)

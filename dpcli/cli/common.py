@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import functools
 import os
+import shutil
 import sys
+import textwrap
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,12 +29,25 @@ class Output:
         self.form = form
         self.quiet = quiet
 
-    def records(self, records: Sequence[Mapping[str, object]], columns: Sequence[str] | None = None) -> None:
-        """Print records as JSON, as CSV or as a table; ``columns`` default to those of the first record."""
+    def records(
+        self,
+        records: Sequence[Mapping[str, object]],
+        columns: Sequence[str] | None = None,
+        *,
+        tall: bool = False,
+    ) -> None:
+        """Print records as JSON, as CSV or as a table; ``columns`` default to those of the first record.
+
+        ``tall`` turns the table, for records with many columns: a row for each, a column for each record.
+        """
         from dpcli.cli import render
 
-        names = list(records[0]) if columns is None else columns
-        click.echo(render.FORMATS[self.form](records, names), nl=False)
+        names = list(records[0]) if columns is None and records else columns or ()
+        if tall and self.form == "table":
+            turned = [{"": name, **{str(k): r[name] for k, r in enumerate(records)}} for name in names]
+            click.echo(render.as_table(turned, list(turned[0]), header=False), nl=False)
+        else:
+            click.echo(render.FORMATS[self.form](records, names), nl=False)
 
     def text(self, text: str) -> None:
         """Print text on stdout as it is."""
@@ -40,11 +56,11 @@ class Output:
     def note(self, text: str) -> None:
         """Tell something on stderr, unless ``--quiet``."""
         if not self.quiet:
-            click.echo(text, err=True)
+            click.echo(_wrapped(text), err=True)
 
     def warn(self, text: str) -> None:
         """Tell on stderr, also with ``--quiet``, what nobody may overlook."""
-        click.echo(click.style(text, fg="yellow", bold=True), err=True)
+        click.echo(click.style(_wrapped(text), fg="yellow", bold=True), err=True)
 
     def reporter(self) -> Reporter:
         """Return what shows progress: bars on a terminal, nothing elsewhere."""
@@ -64,25 +80,25 @@ class Bars:
             yield lambda fraction: bars.update(task, completed=fraction)
 
 
-def command(function: Callable[..., None]) -> Callable[..., None]:
-    """Add ``--format``, ``--quiet`` and ``--debug``, and turn errors into messages and exit codes.
+Function = Callable[..., None]
 
-    The decorated function gets an :class:`Output` as its first argument.
-    """
 
-    @click.option(
-        "--format",
-        "form",
-        type=click.Choice(["table", "json", "csv"]),
-        default="table",
-        help="Output format.",
-    )
+def command(function: Function) -> Function:
+    """Add ``--format`` and what every command has; the function gets an :class:`Output` first."""
+    choice = click.Choice(["table", "json", "csv"])
+    form = click.option("--format", "form", type=choice, default="table", help="Output format.")
+    return form(plain_command(function))
+
+
+def plain_command(function: Function) -> Function:
+    """Add ``--quiet`` and ``--debug``, and turn errors into messages and exit codes."""
+
     @click.option(
         "-q", "--quiet", is_flag=True, help="No progress and no messages; only results and warnings."
     )
     @click.option("--debug", is_flag=True, help="Show a traceback on errors. It may show private values.")
     @functools.wraps(function)
-    def run(*args: Any, form: str, quiet: bool, debug: bool, **options: Any) -> None:
+    def run(*args: Any, quiet: bool, debug: bool, form: str = "table", **options: Any) -> None:
         try:
             function(Output(form, quiet), *args, **options)
         except (click.ClickException, click.exceptions.Exit):
@@ -91,20 +107,30 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             # The reader (head, less) has left; keep Python from complaining about it at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(0)
-        except Exception as error:
+        except (Exception, KeyboardInterrupt) as error:
             if debug:
-                raise
-            click.echo(f"Error: {_message(error)}", err=True)
+                traceback.print_exc()
+            click.echo(_wrapped(f"Error: {_message(error)}"), err=True)
             sys.exit(error.exit_code if isinstance(error, DpcliError) else 1)
 
     return run
 
 
-def _message(error: Exception) -> str:
+def _wrapped(text: str) -> str:
+    """Break long lines between words on a terminal; leave them whole for files and pipes."""
+    if not sys.stderr.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    return "\n".join(textwrap.fill(line, width, subsequent_indent="  ") for line in text.splitlines())
+
+
+def _message(error: BaseException) -> str:
     """Return what to tell the user; of an unforeseen error only its kind, for its text may be private."""
     if isinstance(error, DpcliError):
         return str(error)
-    if isinstance(error, MemoryError):
+    if isinstance(error, KeyboardInterrupt):
+        words = "Interrupted."
+    elif isinstance(error, MemoryError):
         words = "Not enough memory. Use wider bins or fewer attributes, or run on a larger machine."
     else:
         words = (
@@ -114,8 +140,10 @@ def _message(error: Exception) -> str:
 
 
 def default_ledger() -> str:
-    """Return where the ledger is kept when neither ``--ledger`` nor DPCLI_LEDGER says."""
-    return str(Path(click.get_app_dir("dpcli")) / "ledger.sqlite")
+    """Return where the ledger is kept when neither ``--ledger`` nor DPCLI_LEDGER says; make its folder."""
+    folder = Path(click.get_app_dir("dpcli"))
+    folder.mkdir(parents=True, exist_ok=True)
+    return str(folder / "ledger.sqlite")
 
 
 ledger_option = click.option(

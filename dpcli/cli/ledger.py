@@ -26,4 +26,14 @@ def show(output: Output, dataset: str | None, ledger: str) -> None:
     Example:
       dpcli ledger show --dataset census-2026 --format json
     """
-    output.records([debit.record() for debit in api.debits(ledger, dataset)], COLUMNS)
+    from dpcli.privacy.exact import exact_text
+
+    debits = api.debits(ledger, dataset)
+    columns = COLUMNS if output.form != "table" else COLUMNS[:-1]
+    if debits or output.form != "table":
+        output.records([debit.record() for debit in debits], columns)
+    for name in sorted({debit.dataset for debit in debits}):
+        spent, cap = api.balance(ledger, name)
+        of = f" of its budget of {exact_text(cap)}" if cap is not None else ", and it has no budget"
+        output.note(f"Dataset '{name}' has spent epsilon {exact_text(spent)}{of}.")
+    output.note(f"The ledger is {ledger}." if debits else f"The ledger {ledger} has no such debits.")

@@ -7,7 +7,9 @@ import json
 import click
 
 from dpcli import api
-from dpcli.cli.common import Output, command
+from dpcli.cli.common import Output, command, plain_command
+
+BRIEF = ("release", "mechanism", "axes", "expected_rmse", "worst_stderr", "epsilon", "memory_mb", "seconds")
 
 
 @click.group()
@@ -25,6 +27,8 @@ def check(output: Output, path: str) -> None:
     Example:
       dpcli plan check plan.yaml
     """
+    from dpcli.privacy.exact import exact_text
+
     checked = api.load_plan(path)
     shares = checked.shares()
     output.records(
@@ -34,7 +38,7 @@ def check(output: Output, path: str) -> None:
                 "cube": " × ".join(spec.cube),
                 "cells": checked.domain_of(spec).size,
                 "mechanism": spec.mechanism,
-                "epsilon": str(shares[spec.name]),
+                "epsilon": exact_text(shares[spec.name]),
             }
             for spec in checked.releases
         ]
@@ -43,12 +47,33 @@ def check(output: Output, path: str) -> None:
 
 
 @plan.command(no_args_is_help=True)
+@click.argument("path", type=click.Path(), metavar="PLAN")
+@command
+def explain(output: Output, path: str) -> None:
+    """Compare what every mechanism would give for PLAN's releases, before any data is read.
+
+    The error is exact: the root of the mean variance over the release's workload (by default random ranges
+    and hierarchy nodes), and the largest standard error of a query in it. Memory and time are estimates.
+    The mechanism that the plan names is marked with *.
+
+    \b
+    Example:
+      dpcli plan explain plan.yaml
+    """
+    prospects, verdict = api.explain(path)
+    columns = None if output.form != "table" else BRIEF
+    output.records([prospect.record() for prospect in prospects], columns)
+    for sentence in verdict:
+        output.note(sentence)
+
+
+@plan.command(no_args_is_help=True)
 @click.argument("table", type=click.Path())
 @click.option(
     "-o", "--output", "target", type=click.Path(dir_okay=False), help="Write here instead of to stdout."
 )
 @click.option("--dataset", help="The dataset's name in the ledger; by default the table's name.")
-@command
+@plain_command
 def init(output: Output, table: str, target: str | None, dataset: str | None) -> None:
     """Write a commented first plan for TABLE.
 
@@ -59,7 +84,7 @@ def init(output: Output, table: str, target: str | None, dataset: str | None) ->
     Example:
       dpcli plan init people.csv -o plan.yaml
     """
-    text = api.propose_plan(table, dataset)
+    text = api.propose_plan(table, dataset, target)
     output.warn(
         "NOT PRIVATE: this proposal was made by looking at the table."
         " Replace its ranges and labels by publicly known ones."
@@ -72,7 +97,7 @@ def init(output: Output, table: str, target: str | None, dataset: str | None) ->
 
 
 @plan.command()
-@command
+@plain_command
 def schema(output: Output) -> None:
     """Print the JSON Schema of plans, for editors that complete and check YAML.
 

@@ -43,5 +43,5 @@ def query(output: Output, release: str, conditions: tuple[str, ...], level: floa
     opened = open_and_warn(output, release)
     answers = api.query(opened, conditions, level)
     for warning in dict.fromkeys(text for answer in answers for text in answer.warnings):
-        output.note(f"Warning: {warning}")
+        output.warn(f"Warning: {warning}")
     output.records([answer.record() for answer in answers], COLUMNS)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from dpcli import api
 from dpcli.cli.common import Output, command, ledger_option
 from dpcli.errors import UsageError
+
+if TYPE_CHECKING:
+    from dpcli.plan.schema import Plan
 
 
 @click.command(no_args_is_help=True)
@@ -55,7 +58,7 @@ def release(
       dpcli release plan.yaml people.csv -o fixture.parquet --seed 7     (NOT PRIVATE)
     """
     if dry_run:
-        _dry_run(output_to, plan)
+        _dry_run(output_to, plan, options["ledger"])
         return
     if output is None:
         raise UsageError("No output is given. Name a file with -o, or use --dry-run.")
@@ -65,14 +68,31 @@ def release(
         output_to.warn(
             "NOT PRIVATE: with --seed anyone can recompute the noise. Use it for invented people only."
         )
-    outcomes = api.release(plan, table, output=output, reporter=output_to.reporter(), **options)
+    loaded = api.load_plan(plan)
+    outcomes = api.release(loaded, table, output=output, reporter=output_to.reporter(), **options)
+    for outcome in outcomes:
+        if not outcome.private and options["seed"] is None:
+            output_to.warn(f"{outcome.path}, which was skipped, is NOT PRIVATE: it was made with --seed.")
     output_to.records([outcome.record() for outcome in outcomes])
+    if options["seed"] is None:
+        output_to.note(_balance(options["ledger"], loaded))
 
 
-def _dry_run(output_to: Output, plan: str) -> None:
-    output_to.records([forecast.record() for forecast in api.forecast(plan)])
+def _balance(ledger: str, plan: Plan) -> str:
+    from dpcli.privacy.exact import exact_text
+
+    spent, cap = api.balance(ledger, plan.dataset)
+    cap = plan.privacy.budget if cap is None else cap
+    of = f" of its budget of {exact_text(cap)}" if cap is not None else ", and it has no budget"
+    return f"By the ledger {ledger}, dataset '{plan.dataset}' has spent epsilon {exact_text(spent)}{of}."
+
+
+def _dry_run(output_to: Output, plan: str, ledger: str) -> None:
+    loaded = api.load_plan(plan)
+    output_to.records([forecast.record() for forecast in api.forecast(loaded)], tall=True)
     output_to.note(
         "cell_95 is the half-width of a single cell's 95 % interval. range_rmse and range_worst are the root"
         " mean square and the largest standard error over 1,000 random range queries on some or all of the"
         " attributes. Nothing was read, spent or written."
     )
+    output_to.note(_balance(ledger, loaded))

@@ -25,13 +25,13 @@ def as_csv(records: Records, columns: Sequence[str]) -> str:
     return text.getvalue()
 
 
-def as_table(records: Records, columns: Sequence[str]) -> str:
+def as_table(records: Records, columns: Sequence[str], *, header: bool = True) -> str:
     """A table for people: numbers to the right, rounded to what matters."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=SIMPLE_HEAD if header else None, pad_edge=False, show_header=header)
     for name in columns:
         numeric = any(isinstance(record[name], (int, float)) for record in records)
         table.add_column(name, justify="right" if numeric else "left", overflow="fold")

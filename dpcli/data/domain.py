@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -34,6 +35,10 @@ class Domain:
 
     def __getitem__(self, name: str) -> Attribute:
         return self.attributes[self.names.index(name)]
+
+    def reordered(self, order: Sequence[int]) -> Domain:
+        """Return the same attributes in another order."""
+        return Domain(tuple(self.names[k] for k in order), tuple(self.attributes[k] for k in order))
 
     def describe(self) -> list[dict[str, Any]]:
         """Return the attributes as JSON, in the words of a plan."""

@@ -142,7 +142,6 @@ def _(attribute: Binned, values: pa.Array) -> Places:
     low, high, width = _grid(attribute)
     if width and numbers.dtype == np.int64:
         places = (numbers.clip(low - 1, high + 1) - low) // width
-        places[numbers > high] = attribute.regular
     else:
         edges = _edges(attribute)
         high = edges[-1]

@@ -74,21 +74,25 @@ class Hierarchy:
 
         A blank field leaves that level out for that leaf (a ragged hierarchy).
         """
-        rows = [row for row in csv.reader(io.StringIO(text)) if any(field.strip() for field in row)]
-        if len(rows) < 2 or len(rows[0]) < 2:
+        reader = csv.reader(io.StringIO(text))
+        rows = [(reader.line_num, row) for row in reader if any(field.strip() for field in row)]
+        levels = len(rows[0][1]) if rows else 0
+        if len(rows) < 2 or levels < 2:
             raise ValueError(
                 "a hierarchy in CSV needs a header, two or more level columns and at least one row"
             )
         tree: dict[str, Any] = {}
-        for number, row in enumerate(rows[1:], start=2):
+        for number, row in rows[1:]:
             fields = [field.strip() for field in row]
-            if len(fields) != len(rows[0]) or not fields[-1]:
-                raise ValueError(f"row {number} of the hierarchy has no leaf or not {len(rows[0])} columns")
+            if len(fields) != levels or not fields[-1]:
+                raise ValueError(f"row {number} of the hierarchy has no leaf or not {levels} columns")
             place = tree
             for label in filter(None, fields[:-1]):
                 place = place.setdefault(label, {})
                 if place is None:
                     raise ValueError(f"row {number} of the hierarchy uses the leaf '{label}' as a group")
+            if place.get(fields[-1]) is not None:
+                raise ValueError(f"row {number} of the hierarchy uses the group '{fields[-1]}' as a leaf")
             if fields[-1] in place:
                 raise ValueError(
                     f"the hierarchy has the leaf '{fields[-1]}' twice; every leaf must stand once"

@@ -274,8 +274,9 @@ def _csv_error(file: Path, message: str, bad: list[Any], fields: int, rows: int)
     """Say in our own words what Arrow found wrong; its message may quote the table."""
     if bad:
         sign = "tab" if _separator(file) == "\t" else "comma"
+        found = bad[0].actual_columns
         return DataError(
-            f"Table {file}, row {bad[0].number - 1}: it has {bad[0].actual_columns} fields, the header has"
+            f"Table {file}, row {bad[0].number - 1}: it has {found} field{'s' * (found > 1)}, the header has"
             f" {fields}. Correct the row; a field that holds a {sign} must stand in double quotes."
         )
     if "UTF8" in message:

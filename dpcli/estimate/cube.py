@@ -10,31 +10,40 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcli.estimate.answer import Answer
-from dpcli.estimate.intervals import half_width, unit_variance
+from dpcli.estimate.answer import Answer, How
+from dpcli.estimate.law import sum_half_width, weighted_half_width
+from dpcli.estimate.variance import noise_in_answer
 from dpcli.query.product import Mask, Query, Term
 from dpcli.release.file import Release
+from dpcli.strategy.identity import Identity
 from dpcli.strategy.kronecker import Strategy
 
 
 def answer(release: Release, queries: Sequence[Query], level: float) -> list[Answer]:
-    """Answer each query with its standard error and an interval that covers with probability >= level."""
-    counts = release.counts
-    strategy, scale = release.metadata.strategy, release.metadata.noise.exact_scale
+    """Answer each query with its standard error and an interval that covers with probability >= level.
+
+    Thresholded counts are biased: their answers have no interval.
+    """
+    counts, metadata = release.counts, release.metadata
     answers = []
     for query in queries:
         value = sum((_total(counts, term) for term in query.terms), 0)
-        half, how = half_width(scale, query.cells(counts.shape), level)
-        error = standard_error(query, strategy, scale)
+        if metadata.steps:
+            answers.append(Answer(query.text, value, None, None, None, "none", query.warnings))
+            continue
+        error, half, how = error_of(query, metadata.strategy, metadata.noise.exact_scale, level)
         answers.append(Answer(query.text, value, error, value - half, value + half, how, query.warnings))
     return answers
 
 
-def standard_error(query: Query, strategy: Strategy, scale: Fraction) -> float:
-    """Return the exact standard deviation √(v · Σ_s Σ_t Π_k q_skᵀ V_k q_tk) of an answer's noise."""
-    factors = [query.factors(term, strategy.shape) for term in query.terms]
-    form = sum(strategy.covariance(one, other) for one in factors for other in factors)
-    return sqrt(form * unit_variance(scale))
+def error_of(query: Query, strategy: Strategy, scale: Fraction, level: float) -> tuple[float, float, How]:
+    """Return an answer's exact standard deviation, the half-width of its interval, and how that is known."""
+    noise = noise_in_answer(query, strategy, scale)
+    if all(isinstance(axis, Identity) for axis in strategy.axes):
+        half, how = sum_half_width(scale, query.cells(strategy.shape), level)
+    else:
+        half, how = weighted_half_width(scale, noise.shares, noise.weights, noise.rest, level)
+    return sqrt(noise.variance), half, how
 
 
 def _total(counts: NDArray[Any], term: Term) -> int | float:

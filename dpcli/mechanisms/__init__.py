@@ -1,36 +1,48 @@
-"""Mechanisms: which strategy is measured, in which order, with which share of epsilon.
+"""Mechanisms: which strategy is measured, and with which share of epsilon.
 
-A mechanism is one module, named in ``NAMES``, with two functions: ``strategy(domain)`` says what it will
-measure, before any data is read, and ``run(probe, epsilon)`` measures it. It is handed a probe, never the
-table or its counts.
+A mechanism is one module, named in ``OPTIONS``, with a function ``strategy(domain, options)`` that says what
+it will measure, before any data is read. Measuring goes through a probe, never through the table.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from fractions import Fraction
 
     from dpcli.data.domain import Domain
-    from dpcli.privacy.gate import Probe
     from dpcli.strategy.kronecker import Strategy
-    from dpcli.strategy.observation import Observation
 
-NAMES: tuple[str, ...] = ("laplace",)
+OPTIONS: dict[str, tuple[str, ...]] = {
+    "laplace": (),
+    "privelet": ("direct", "workload"),
+    "hierarchical": ("branching", "levels"),
+    "optimized": ("workload",),
+    "auto": ("workload",),
+}
+"""Each mechanism with the options of a release that it takes."""
+
+NAMES: tuple[str, ...] = tuple(OPTIONS)
 
 
-def strategy_of(mechanism: str, domain: Domain) -> Strategy:
+@dataclass(frozen=True)
+class Options:
+    """What a release may ask of its mechanism."""
+
+    direct: tuple[str, ...] | Literal["auto", "none"] = "auto"
+    """The attributes that Privelet+ does not transform (the paper's S_A)."""
+    branching: int = 2
+    """The number of children of a node in a tree over an ordered attribute."""
+    levels: tuple[int, ...] | None = None
+    """The levels of such a tree measured besides the cells (level 0); by default all and the root."""
+    workload: Any = "random"
+    """What to be good at: a kind of random queries, or a ``ListedWorkload``."""
+
+
+def strategy_of(mechanism: str, domain: Domain, options: Options | None = None) -> Strategy:
     """Return the strategy that a mechanism measures on a domain; no table is needed to know it."""
-    build = cast("Callable[[Domain], Strategy]", import_module(f"dpcli.mechanisms.{mechanism}").strategy)
-    return build(domain)
-
-
-def run(mechanism: str, probe: Probe, epsilon: Fraction) -> Observation:
-    """Let a mechanism measure, with all of epsilon."""
-    measure = cast(
-        "Callable[[Probe, Fraction], Observation]", import_module(f"dpcli.mechanisms.{mechanism}").run
-    )
-    return measure(probe, epsilon)
+    build = import_module(f"dpcli.mechanisms.{mechanism}").strategy
+    return cast("Callable[[Domain, Options], Strategy]", build)(domain, options or Options())

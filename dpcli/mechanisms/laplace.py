@@ -6,23 +6,12 @@ or more dimensions, is the sum of its cells. Counts are stored as drawn, never t
 
 from __future__ import annotations
 
-from fractions import Fraction
-from typing import TYPE_CHECKING
-
 from dpcli.data.domain import Domain
+from dpcli.mechanisms import Options
 from dpcli.strategy.identity import Identity
 from dpcli.strategy.kronecker import Strategy
-from dpcli.strategy.observation import Observation
-
-if TYPE_CHECKING:
-    from dpcli.privacy.gate import Probe
 
 
-def strategy(domain: Domain) -> Strategy:
+def strategy(domain: Domain, options: Options) -> Strategy:
     """Every cell is measured by itself."""
     return Strategy(tuple(Identity(size) for size in domain.shape))
-
-
-def run(probe: Probe, epsilon: Fraction) -> Observation:
-    """Measure every cell with the whole of epsilon."""
-    return probe.measure(strategy(probe.domain), epsilon)

@@ -6,12 +6,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import sqrt
 
-from dpcli.estimate.cube import standard_error
-from dpcli.estimate.intervals import half_width, unit_variance
-from dpcli.mechanisms import strategy_of
+import numpy as np
+
+from dpcli.data.domain import Domain
+from dpcli.estimate.cube import error_of
+from dpcli.estimate.variance import noise_in_answer
+from dpcli.plan.design import design
 from dpcli.plan.schema import Plan
 from dpcli.privacy.cost import ROWS_PER_PERSON, scale_for
 from dpcli.privacy.exact import exact_text
+from dpcli.query.product import Query
 from dpcli.query.workload import random_ranges
 
 RANGES = 1000
@@ -21,7 +25,7 @@ RANGES = 1000
 class Forecast:
     """The cost and the expected error of one release.
 
-    ``cell_*`` is about a single cell; ``range_*`` about random range queries that restrict some or all attributes.
+    ``cell_*`` is about a single cell; ``range_*`` about random range queries on some or all attributes.
     """
 
     name: str
@@ -49,15 +53,19 @@ class Forecast:
         }
 
 
+def _first_cell(domain: Domain) -> Query:
+    return Query("first cell", ({k: np.arange(size) == 0 for k, size in enumerate(domain.shape)},))
+
+
 def forecast(plan: Plan, level: float = 0.95) -> list[Forecast]:
     """Return the forecast of each release of a plan."""
     found = []
     for spec in plan.releases:
-        domain = plan.domain_of(spec)
-        strategy = strategy_of(spec.mechanism, domain)
+        domain, strategy = design(plan, spec)
         epsilon = plan.shares()[spec.name]
         scale = scale_for(strategy, epsilon, plan.privacy.neighbors, ROWS_PER_PERSON)
-        errors = [standard_error(query, strategy, scale) for query in random_ranges(domain, RANGES)]
+        variances = [noise_in_answer(q, strategy, scale).variance for q in random_ranges(domain, RANGES)]
+        cell, half, _ = error_of(_first_cell(domain), strategy, scale, level)
         found.append(
             Forecast(
                 name=spec.name,
@@ -65,10 +73,10 @@ def forecast(plan: Plan, level: float = 0.95) -> list[Forecast]:
                 cells=domain.size,
                 epsilon=epsilon,
                 scale=scale,
-                cell_stderr=sqrt(unit_variance(scale)),
-                cell_half_width=half_width(scale, 1, level)[0],
-                range_rmse=sqrt(sum(error**2 for error in errors) / len(errors)),
-                range_worst=max(errors),
+                cell_stderr=cell,
+                cell_half_width=half,
+                range_rmse=sqrt(sum(variances) / len(variances)),
+                range_worst=sqrt(max(variances)),
             )
         )
     return found

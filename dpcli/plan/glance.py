@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import datetime as dt
+import gzip
 import re
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -14,6 +16,7 @@ from typing import Any
 
 from dpcli.errors import DataError
 
+SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq")
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,17})", re.ASCII)
 _NUMBER = re.compile(r"[+-]?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 _DAY = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d([.,]\d+)?)? ?(Z|[+-]\d\d(:?\d\d)?)?)?", re.ASCII)
@@ -34,18 +37,32 @@ def first_rows(path: Path, rows: int) -> list[Column]:
 
     Raises ``DataError`` for a table that can't be read; no message holds a value.
     """
-    reader = _READERS.get(path.suffix.lower())
+    if path.is_dir():
+        files = sorted(file for file in path.iterdir() if file.name[0] not in "._" and _reader(file))
+        if not files:
+            raise DataError(f"{path}: the folder holds no table ({', '.join(SUFFIXES)})")
+        path = files[0]
+    reader = _reader(path)
     if reader is None:
-        raise DataError(f"{path}: a table must be a .csv or .parquet file")
+        raise DataError(f"{path}: a table must be a file of one of these kinds: {', '.join(SUFFIXES)}")
     return reader(path, rows)
+
+
+def _reader(path: Path) -> Callable[[Path, int], list[Column]] | None:
+    name = path.name.lower()
+    if name.endswith((".parquet", ".pq")):
+        return _read_parquet
+    return _read_csv if name.removesuffix(".gz").endswith((".csv", ".tsv")) else None
 
 
 def _read_csv(path: Path, rows: int) -> list[Column]:
     """Read the first rows of a CSV file with a header; a blank field is a missing value."""
     number = 1
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file)
+        zipped = path.suffix.lower() == ".gz"
+        tabs = ".tsv" in path.name.lower()
+        with (gzip.open if zipped else open)(path, "rt", encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, delimiter="\t" if tabs else ",")
             header = next(reader, [])
             _check_header(header, path)
             distinct: list[dict[str, int]] = [{} for _ in header]
@@ -59,8 +76,9 @@ def _read_csv(path: Path, rows: int) -> list[Column]:
         raise DataError(f"{path}: there is no such file") from None
     except UnicodeDecodeError:
         raise DataError(f"{path}: the file is not UTF-8 text") from None
-    except OSError as error:
-        raise DataError(f"{path}: the file can't be read ({error.strerror})") from None
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or "it is damaged"
+        raise DataError(f"{path}: the file can't be read ({reason})") from None
     except csv.Error:
         raise DataError(f"{path}, line {number + 1}: the row can't be read as CSV") from None
     columns = []
@@ -71,7 +89,7 @@ def _read_csv(path: Path, rows: int) -> list[Column]:
 
 
 def _read_parquet(path: Path, rows: int) -> list[Column]:
-    """Read the first rows of a Parquet file or of a folder of them."""
+    """Read the first rows of a Parquet file."""
     import pyarrow as pa
     import pyarrow.dataset as ds
 
@@ -99,13 +117,6 @@ def _read_parquet(path: Path, rows: int) -> list[Column]:
     except (pa.ArrowException, OSError, ValueError):
         raise DataError(f"{path}: the file can't be read as Parquet") from None
     return columns
-
-
-_READERS: dict[str, Callable[[Path, int], list[Column]]] = {
-    ".csv": _read_csv,
-    ".parquet": _read_parquet,
-    ".pq": _read_parquet,
-}
 
 
 def _check_header(names: list[str], path: Path) -> None:

@@ -103,6 +103,8 @@ def _with_files(content: Mapping[str, Any], folder: FilePath) -> tuple[dict[str,
         plan["attributes"] = attributes = dict(attributes)
         for name, attribute in attributes.items():
             if isinstance(attribute, Mapping) and isinstance(attribute.get("hierarchy"), str):
+                if attribute.get("kind") != "nominal":
+                    continue  # told when the attribute is checked
                 try:
                     tree = read_hierarchy(folder / attribute["hierarchy"])
                 except PlanError as error:
@@ -141,7 +143,8 @@ def _problems(details: ErrorDetails) -> Iterator[Problem]:
     context = details.get("ctx", {})
     if kind == "value_error":
         error = context["error"]
-        yield from error.found if isinstance(error, InconsistentPlanError) else [(path, str(error))]
+        found: list[Problem] = error.found if isinstance(error, InconsistentPlanError) else [((), str(error))]
+        yield from (((*path, *inner), text) for inner, text in found)
     elif kind == "attribute_kind":
         yield _kind_problem(path, given)
     elif kind == "extra_forbidden":
@@ -204,6 +207,8 @@ def _allowed_keys(loc: Path) -> list[str]:
 def _unknown_key(path: Path, allowed: list[str]) -> str:
     if path in _NOT_YET:
         return _NOT_YET[path]
+    if path[0] == "attributes" and path[-1] == "hierarchy":
+        return "only a nominal attribute has a hierarchy; write kind: nominal, or leave the hierarchy out"
     return f"unknown key.{did_you_mean(str(path[-1]), allowed)} Allowed here: {listed(allowed)}"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 import re
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from pathlib import Path
@@ -15,7 +16,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from dpcli.data.attributes import AnyAttribute, Attribute, plain
+from dpcli.data.attributes import AnyAttribute, Attribute
+from dpcli.data.scalars import plain
 from dpcli.errors import DataError
 from dpcli.plan.glance import Column, first_rows
 from dpcli.plan.load import parse_plan
@@ -33,7 +35,7 @@ _SIMPLE = re.compile(r"[^\W\d_][\w-]*( [\w-]+)*", re.ASCII)
 _NOT_TEXT = ("null", "true", "false", "yes", "no", "on", "off", "y", "n")
 
 HEADER = """\
-# A first release plan for {table}, written by 'dpcli plan init'.
+# A first release plan for {name}, written by 'dpcli plan init'.
 #
 # CHECK IT BEFORE USE. This proposal was made by looking at the private table (at its first {rows:,} rows
 # at most), so the proposal itself is not private: do not publish it.
@@ -68,8 +70,8 @@ class _Unsuitable(Exception):  # noqa: N818
     """Why a column is left out of the proposal."""
 
 
-def propose_plan(table: str | Path, dataset: str | None = None) -> str:
-    """Return the text of a commented first plan for a CSV or Parquet table.
+def propose_plan(table: str | Path, dataset: str | None = None, target: str | Path | None = None) -> str:
+    """Return the text of a commented first plan, to lie at ``target``, for a CSV or Parquet table.
 
     Raises ``DataError`` for a table that can't be read or has no suitable column; no message holds a value.
     """
@@ -90,8 +92,13 @@ def propose_plan(table: str | Path, dataset: str | None = None) -> str:
             cells *= size
     if not cube:
         raise DataError(f"{path}: no column is suitable for a proposal; write the plan by hand")
-    name = dataset or re.sub(r"[^\w.-]+", "-", path.stem, flags=re.ASCII).strip(".-")[:100] or "dataset"
-    text = HEADER.format(table=_quoted(path.name), rows=ROWS, dataset=_quoted(name))
+    name = (
+        dataset
+        or re.sub(r"[^\w.-]+", "-", path.name.split(".")[0], flags=re.ASCII).strip(".-")[:100]
+        or "dataset"
+    )
+    place = os.path.relpath(path, Path(target).parent if target is not None else Path())
+    text = HEADER.format(name=_quoted(path.name), table=_quoted(place), rows=ROWS, dataset=_quoted(name))
     text += "\n".join([*attributes, *left_out])
     text += FOOTER.format(cube=", ".join(cube), cells=cells)
     parse_plan(text)

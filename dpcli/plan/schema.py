@@ -15,12 +15,20 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    model_validator,
+)
 
 from dpcli.data.attributes import AnyAttribute
 from dpcli.data.domain import Domain
 from dpcli.errors import did_you_mean, listed
-from dpcli.mechanisms import NAMES
+from dpcli.mechanisms import NAMES, OPTIONS, Options
 from dpcli.privacy.exact import SMALLEST, Epsilon, exact_text
 
 VERSION = 1
@@ -86,10 +94,26 @@ def _registered(name: str) -> str:
     return name
 
 
+def _word_or_list(words: tuple[str, ...], what: str) -> PlainValidator:
+    """Take one of some words, or a list of texts that is not empty."""
+
+    def check(value: Any) -> str | tuple[str, ...]:
+        if isinstance(value, (list, tuple)) and value and all(isinstance(item, str) for item in value):
+            return tuple(value)
+        if not isinstance(value, str) or value not in words:
+            near = did_you_mean(value, words) if isinstance(value, str) else ""
+            raise ValueError(f"must be {', '.join(words)}, or a list of {what}.{near}")
+        return value
+
+    return PlainValidator(check, json_schema_input_type=Literal[words] | list[str])
+
+
 Version = Annotated[Literal[1], BeforeValidator(_version)]
 DatasetName = Annotated[str, _spelt(r"\w[\w.-]{0,99}", "dots, hyphens")]
 ReleaseName = Annotated[str, _spelt(r"\w[\w-]{0,99}", "hyphens")]
 AttributeName = Annotated[str, AfterValidator(_attribute_name)]
+Direct = Annotated[str | tuple[str, ...], _word_or_list(("auto", "none"), "attributes")]
+WorkloadKind = Annotated[str | tuple[str, ...], _word_or_list(("random", "ranges", "prefixes"), "conditions")]
 
 
 class _Strict(BaseModel):
@@ -129,6 +153,34 @@ class CubeRelease(_Strict):
     mechanism: Annotated[str, AfterValidator(_registered)] = Field(
         "laplace", description="How the counts are measured."
     )
+    direct: Direct | None = Field(
+        None,
+        description=(
+            "For privelet: the attributes that are not transformed (Privelet+), 'none', or 'auto' (default)"
+            " for those that make the expected error least."
+        ),
+    )
+    branching: int | None = Field(
+        None, ge=2, description="For hierarchical: the children of a node; 2 by default."
+    )
+    levels: tuple[int, ...] | None = Field(
+        None,
+        description=(
+            "For hierarchical: the levels measured besides the cells, level j having groups of branching^j"
+            " cells; by default all of them and the total."
+        ),
+    )
+    workload: WorkloadKind | None = Field(
+        None,
+        description=(
+            "For privelet, optimized and auto: what to be good at. 'random' (default): ranges and hierarchy"
+            " nodes on some or all attributes; 'ranges': on all of them; 'prefixes': ranges from the lowest"
+            " value; or a list of conditions as in a query."
+        ),
+    )
+    refine: tuple[Literal["threshold"], ...] = Field(
+        (), description="Steps of post-processing: 'threshold' is Privelet*'s soft thresholding."
+    )
     epsilon: Epsilon | None = Field(
         None,
         description="This release's share of the plan's epsilon; without it, an equal part of what is left.",
@@ -136,6 +188,30 @@ class CubeRelease(_Strict):
     max_cells: int = Field(
         200_000_000, ge=1, description="The most cells that the cube may have; larger ones are refused."
     )
+
+    @model_validator(mode="after")
+    def _options_fit_the_mechanism(self) -> CubeRelease:
+        found: list[Problem] = []
+        for option in ("direct", "branching", "levels", "workload"):
+            takers = [name for name, options in OPTIONS.items() if option in options]
+            if getattr(self, option) is not None and self.mechanism not in takers:
+                found.append(((option,), f"goes with {listed(takers)}, not with {self.mechanism}"))
+        if isinstance(self.direct, tuple):
+            for name in self.direct:
+                if name not in self.cube:
+                    found.append(
+                        (("direct",), f"{name!r} is not in the cube.{did_you_mean(name, self.cube)}")
+                    )
+        if "threshold" in self.refine and self.mechanism != "privelet":
+            found.append((("refine",), f"threshold goes with privelet, not with {self.mechanism}"))
+        if found:
+            raise InconsistentPlanError(found)
+        return self
+
+    def options(self) -> Options:
+        """Return what this release asks of its mechanism."""
+        asked = {name: getattr(self, name) for name in OPTIONS[self.mechanism]}
+        return Options(**{name: value for name, value in asked.items() if value is not None})
 
 
 class Plan(_Strict):

@@ -10,14 +10,17 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Protocol
 
+import numpy as np
+
 from dpcli.data.counting import SparseCube
 from dpcli.data.domain import Domain
+from dpcli.parallel import in_order
 from dpcli.privacy.cost import Neighbors, cost, scale_for
 from dpcli.privacy.noise import DiscreteLaplace, Keystream, discrete_laplace
-from dpcli.strategy.kronecker import Strategy
+from dpcli.strategy.axis import IntArray
+from dpcli.strategy.kronecker import BLOCK_CELLS, Strategy
+from dpcli.strategy.large import forward_in_place, is_large
 from dpcli.strategy.observation import NoisyBlock, Observation
-
-BLOCK_CELLS = 1 << 20
 
 
 class Account(Protocol):
@@ -58,12 +61,42 @@ class Probe:
         if strategy.shape != self.domain.shape:
             raise ValueError(f"a strategy for {strategy.shape} does not fit a cube of {self.domain.shape}")
         scale = scale_for(strategy, epsilon, self.neighbors, self.rows_per_unit)
-        noise = discrete_laplace(scale)  # refuses a scale that it cannot draw, before anything is paid
+        for weight, _ in strategy.noise_classes():
+            discrete_laplace(scale * weight)  # refuses a scale that it cannot draw, before anything is paid
         self.__account.debit(cost(strategy, scale, self.neighbors, self.rows_per_unit))
-        return Observation(strategy, scale, self._draw(strategy, noise))
+        return Observation(strategy, scale, self._draw(strategy, scale))
 
-    def _draw(self, strategy: Strategy, noise: DiscreteLaplace) -> Iterator[NoisyBlock]:
-        for start, stop in strategy.blocks(BLOCK_CELLS):
-            values = strategy.forward(self.__cube.dense(start, stop))
-            values += noise.sample(self.__keystream, len(values))
-            yield NoisyBlock(start, stop, values)
+    def _draw(self, strategy: Strategy, scale: Fraction) -> Iterator[NoisyBlock]:
+        """Yield the noisy blocks in order, a few being computed ahead, each from a keystream of its own."""
+        classes, large = strategy.noise_classes(), is_large(strategy)
+
+        def noisy(job: tuple[int, int, Keystream]) -> NoisyBlock:
+            start, stop, keystream = job
+            if large:
+                values = forward_in_place(strategy, lambda a, b: self.__cube.dense(start + a, start + b))
+            else:
+                values = np.ascontiguousarray(strategy.forward(self.__cube.dense(start, stop)))
+            for weight, places in classes:
+                _add_noise(values, places, discrete_laplace(scale * weight), keystream)
+            return NoisyBlock(start, stop, values)
+
+        blocks = strategy.blocks(BLOCK_CELLS)
+        jobs = ((start, stop, self.__keystream.spawn()) for start, stop in blocks)
+        yield from map(noisy, jobs) if large else in_order(noisy, jobs)
+
+
+def _add_noise(values: IntArray, places: IntArray | None, law: DiscreteLaplace, keystream: Keystream) -> None:
+    """Add one draw to every coefficient, or in every slab (row) to those at ``places``, part by part."""
+    if places is None:
+        flat = values.reshape(-1)
+        for start in range(0, len(flat), BLOCK_CELLS):
+            part = flat[start : start + BLOCK_CELLS]
+            part += law.sample(keystream, len(part))
+        return
+    slabs = max(1, BLOCK_CELLS // len(places))
+    for first in range(0, len(values), slabs):
+        rows = values[first : first + slabs]
+        for start in range(0, len(places), BLOCK_CELLS):
+            columns = places[start : start + BLOCK_CELLS]
+            draws = law.sample(keystream, len(rows) * len(columns))
+            rows[:, columns] += draws.reshape(len(rows), -1)

@@ -145,8 +145,10 @@ class Ledger:
     @contextmanager
     def _open(self, *, create: bool) -> Iterator[sqlite3.Connection]:
         try:
-            if create:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
+            if create and not self.path.parent.is_dir():
+                raise OutputError(
+                    f"There is no folder {self.path.parent} for the ledger. Create it, or use --ledger."
+                )
             with closing(sqlite3.connect(self.path, timeout=60, isolation_level=None)) as database:
                 database.execute("PRAGMA synchronous = EXTRA")
                 if create:

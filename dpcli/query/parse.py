@@ -17,7 +17,7 @@ from sqlglot import exp
 from dpcli.data.attributes import OTHER, Attribute, Boolean, Nominal, Span
 from dpcli.data.domain import Domain
 from dpcli.errors import QueryError, did_you_mean, listed
-from dpcli.query.product import Mask, Query, Term, conjunction, disjunction
+from dpcli.query.product import Mask, Query, Term, complement, conjunction, disjunction
 
 EVERYTHING = "true"
 Node = Any  # sqlglot's expression classes; their common base has had several names
@@ -39,8 +39,8 @@ def parse_condition(text: str, domain: Domain) -> Query:
         parsed = sqlglot.condition(text)
     except sqlglot.errors.SqlglotError:
         raise QueryError(
-            f"Cannot read the condition {text!r}. Write it as in a SQL WHERE clause:"
-            " age between 30 and 39 and sex = 'F'."
+            f"Cannot read the condition {text!r}. Write it as in a SQL WHERE clause: age between 30 and 39"
+            " and sex = 'F'. Put names with blanks in double quotes, text in single ones."
         ) from None
     reader = _Reader(domain)
     try:
@@ -73,7 +73,7 @@ class _Reader:
                 name, attribute = self._attribute(node)
                 if not isinstance(attribute, Boolean):
                     raise QueryError(f"'{name}' by itself is not a condition; compare it with something.")
-                return self._atom(name, {attribute.find("true")}, negated)
+                return self._atom(node, name, {attribute.find("true")}, negated)
             case exp.Is():
                 return self._null(node, negated)
             case exp.In():
@@ -94,22 +94,18 @@ class _Reader:
         name, attribute = self._attribute(column)
         with _about(name):
             if operator in (exp.EQ, exp.NEQ):
-                return self._atom(name, {_find(attribute, value)}, negated is not (operator is exp.NEQ))
-            below = attribute.below(_literal(value), inclusive=operator in (exp.LTE, exp.GT))
+                spans = {self._find(attribute, value)}
+                return self._atom(node, name, spans, negated is not (operator is exp.NEQ))
+            below = attribute.below(self._literal(value), inclusive=operator in (exp.LTE, exp.GT))
         span = (0, below) if operator in (exp.LT, exp.LTE) else (below, attribute.regular)
-        return self._range(node, name, span, negated)
+        return self._atom(node, name, {span}, negated)
 
     def _between(self, node: Node, negated: bool) -> list[Term]:
         name, attribute = self._attribute(node.this)
         with _about(name):
-            start = attribute.below(_literal(node.args["low"]), inclusive=False)
-            stop = attribute.below(_literal(node.args["high"]), inclusive=True)
-        return self._range(node, name, (start, stop), negated)
-
-    def _range(self, node: Node, name: str, span: Span, negated: bool) -> list[Term]:
-        if span[0] >= span[1]:
-            self.warnings.append(f"No category of '{name}' fulfils {node.sql()}.")
-        return self._atom(name, {span}, negated)
+            start = attribute.below(self._literal(node.args["low"]), inclusive=False)
+            stop = attribute.below(self._literal(node.args["high"]), inclusive=True)
+        return self._atom(node, name, {(start, stop)}, negated)
 
     def _membership(self, node: Node, negated: bool) -> list[Term]:
         name, attribute = self._attribute(node.this)
@@ -118,11 +114,15 @@ class _Reader:
         if not members:
             raise QueryError(f"{node.sql()!r} needs a list of labels: {name} in ('a', 'b').")
         with _about(name):
-            return self._atom(name, {_find(attribute, member) for member in members}, negated)
+            spans = {self._find(attribute, member) for member in members}
+        return self._atom(node, name, spans, negated)
 
     def _null(self, node: Node, negated: bool) -> list[Term]:
-        if isinstance(node.expression, exp.Boolean):
-            return self.read(exp.EQ(this=node.this, expression=node.expression), negated=negated)
+        if isinstance(
+            node.expression, exp.Boolean
+        ):  # never unknown: a missing value is not true and not false
+            terms = self.read(exp.EQ(this=node.this, expression=node.expression), negated=False)
+            return complement(terms) if negated else terms
         name, attribute = self._attribute(node.this)
         if attribute.missing_code is None:
             raise QueryError(
@@ -133,12 +133,20 @@ class _Reader:
         mask[attribute.missing_code] = True
         return [{self.domain.names.index(name): ~mask if negated else mask}]
 
-    def _atom(self, name: str, spans: set[Span], negated: bool) -> list[Term]:
+    def _atom(self, node: Node, name: str, spans: set[Span], negated: bool) -> list[Term]:
         axis = self.domain.names.index(name)
         attribute = self.domain.attributes[axis]
         mask: Mask = np.zeros(attribute.size, np.bool_)
         for start, stop in spans:
             mask[start:stop] = True
+        if not mask.any():
+            where = {"clamp": "in its first or last category", "other": f"as '{OTHER}'"}.get(
+                attribute.outside
+            )
+            self.warnings.append(
+                f"No category of '{name}' fulfils {node.sql()}."
+                + (f" Values outside its domain are counted {where}." if where else "")
+            )
         if negated:
             mask = ~mask
             if attribute.missing_code is not None:
@@ -156,6 +164,43 @@ class _Reader:
             )
         return name, self.domain[name]
 
+    def _find(self, attribute: Attribute, value: Node) -> Span:
+        """Return the categories that a label, or ``node('…')``, names."""
+        if (
+            isinstance(value, exp.Anonymous)
+            and str(value.this).lower() == "node"
+            and len(value.expressions) == 1
+        ):
+            if not isinstance(attribute, Nominal) or attribute.hierarchy is None:
+                raise QueryError("it has no hierarchy, so node('…') has no meaning for it")
+            return attribute.find_node(self._literal(value.expressions[0]))
+        text = self._literal(value)
+        if text == OTHER and attribute.other_code is not None:
+            return attribute.other_code, attribute.other_code + 1
+        return attribute.find(text)
+
+    def _literal(self, node: Node) -> str:
+        """Return a literal's text as it was written."""
+        match node:
+            case exp.Literal():
+                return str(node.this)
+            case exp.Neg() if isinstance(node.this, exp.Literal) and not node.this.is_string:
+                return f"-{node.this.this}"
+            case exp.Boolean():
+                return "true" if node.this else "false"
+            case exp.Cast() if isinstance(node.this, exp.Literal) and node.to.this == exp.DataType.Type.DATE:
+                return str(node.this.this)
+            case exp.Column() if node.name in self.domain.names:
+                raise QueryError(
+                    f"it can be compared with values, not with another attribute ('{node.name}')"
+                )
+            case exp.Column():
+                quoted = node.name.replace("'", "''")
+                raise QueryError(f"write text in single quotes, as in '{quoted}'")
+            case exp.Null():
+                raise QueryError("use 'is null' for missing values")
+        raise QueryError(f"{node.sql()!r} is not a plain value; put dates and text in single quotes")
+
 
 @contextmanager
 def _about(name: str) -> Iterator[None]:
@@ -164,33 +209,3 @@ def _about(name: str) -> Iterator[None]:
         yield
     except QueryError as error:
         raise QueryError(f"Attribute '{name}': {error}.".replace("..", ".").replace("?.", "?")) from None
-
-
-def _find(attribute: Attribute, value: Node) -> Span:
-    """Return the categories that a label, or ``node('…')``, names."""
-    if isinstance(value, exp.Anonymous) and str(value.this).lower() == "node" and len(value.expressions) == 1:
-        if not isinstance(attribute, Nominal) or attribute.hierarchy is None:
-            raise QueryError("it has no hierarchy, so node('…') has no meaning for it")
-        return attribute.find_node(_literal(value.expressions[0]))
-    text = _literal(value)
-    if text == OTHER and attribute.other_code is not None:
-        return attribute.other_code, attribute.other_code + 1
-    return attribute.find(text)
-
-
-def _literal(node: Node) -> str:
-    """Return a literal's text as it was written."""
-    match node:
-        case exp.Literal():
-            return str(node.this)
-        case exp.Neg() if isinstance(node.this, exp.Literal) and not node.this.is_string:
-            return f"-{node.this.this}"
-        case exp.Boolean():
-            return "true" if node.this else "false"
-        case exp.Cast() if isinstance(node.this, exp.Literal) and node.to.this == exp.DataType.Type.DATE:
-            return str(node.this.this)
-        case exp.Column():
-            raise QueryError(f"write text in single quotes, as in '{node.name}'")
-        case exp.Null():
-            raise QueryError("use 'is null' for missing values")
-    raise QueryError(f"{node.sql()!r} is not a plain value")

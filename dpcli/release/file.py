@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from dpcli.data.attributes import Attribute
 from dpcli.data.domain import Domain
 from dpcli.errors import ReleaseFileError
 from dpcli.release.metadata import Metadata, RowGroup
@@ -26,6 +27,7 @@ from dpcli.release.whole import whole_file
 
 KEY = b"dpcli"
 COUNT = "count"
+ROW_GROUP = 1 << 20
 Progress = Callable[[float], None]
 
 
@@ -103,7 +105,7 @@ def write_release(
     with whole_file(path, replace=replace) as temporary:
         writer: pq.ParquetWriter | None = None
         try:
-            for values in blocks:
+            for values in _row_groups(blocks):
                 if writer is None:
                     fields = [pa.field(n, c.type) for n, c in zip(domain.names, columns.columns, strict=True)]
                     schema = pa.schema([*fields, pa.field(COUNT, pa.from_numpy_dtype(values.dtype), False)])
@@ -130,12 +132,19 @@ def write_release(
                 writer.close()
 
 
+def _row_groups(blocks: Iterable[NDArray[Any]]) -> Iterator[NDArray[Any]]:
+    """Cut blocks into pieces that are small enough to write, and later to read, one by one."""
+    for block in blocks:
+        for start in range(0, len(block), ROW_GROUP):
+            yield block[start : start + ROW_GROUP]
+
+
 class _LabelColumns:
     """The label columns of any run of cells, as dictionary arrays that share their labels."""
 
     def __init__(self, domain: Domain) -> None:
         self._shape = domain.shape
-        self.columns = [_dictionary(attribute.labels()) for attribute in domain.attributes]
+        self.columns = [_dictionary(attribute) for attribute in domain.attributes]
 
     def rows(self, start: int, stop: int) -> Iterator[pa.Array]:
         """Yield one array per attribute for the cells ``start <= cell < stop``."""
@@ -147,7 +156,9 @@ class _LabelColumns:
             lengths = np.diff(np.clip(np.append(runs, runs[-1] + 1) * stride, start, stop))
             codes = np.repeat((runs % size).astype(np.int32), lengths)
             mask = codes == column.null if column.null is not None else None
-            yield pa.DictionaryArray.from_arrays(pa.array(codes, mask=mask), column.labels)
+            yield pa.DictionaryArray.from_arrays(
+                pa.array(codes, mask=mask), column.labels, ordered=column.type.ordered
+            )
 
 
 @dataclass(frozen=True)
@@ -157,12 +168,13 @@ class _Dictionary:
     type: pa.DataType
 
 
-def _dictionary(labels: list[Any]) -> _Dictionary:
+def _dictionary(attribute: Attribute) -> _Dictionary:
     """Return an attribute's labels; the category of missing values, if any, becomes a Parquet null."""
+    labels = attribute.labels()
     named = [label for label in labels if label is not None]
     array = pa.array(named, pa.int64() if all(isinstance(x, int) for x in named) else pa.string())
     null = len(named) if len(named) < len(labels) else None
-    return _Dictionary(array, null, pa.dictionary(pa.int32(), array.type))
+    return _Dictionary(array, null, pa.dictionary(pa.int32(), array.type, attribute.ordered))
 
 
 def _sha256(values: NDArray[Any]) -> str:

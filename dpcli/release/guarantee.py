@@ -41,7 +41,11 @@ def sentences(metadata: Metadata) -> list[str]:
         "Other releases about the same people add to epsilon; the curator's ledger adds them up, this file"
         " does not.",
     ]
-    return words if metadata.private else [NOT_PRIVATE, *words]
+    return (
+        words
+        if metadata.private
+        else [NOT_PRIVATE, *(f"Were its noise secret: {line}" for line in words[:1])]
+    )
 
 
 def _power(epsilon: Fraction) -> str:

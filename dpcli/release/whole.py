@@ -55,7 +55,7 @@ def cannot_write(path: Path, error: OSError) -> str:
         errno.EACCES: "permission denied. Choose another folder or change its permissions",
         errno.EPERM: "permission denied. Choose another folder or change its permissions",
         errno.EROFS: "the file system is read-only. Choose another folder",
-        errno.EEXIST: "it exists already. Choose another name, or use --if-exists replace",
+        errno.EEXIST: "it exists already. Choose another name, or remove it first",
         errno.ENAMETOOLONG: "the name is too long. Choose a shorter one",
     }
     reason = remedies.get(error.errno or 0, f"{error.strerror or error}. Choose another folder")

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from dpcli.strategy.axis import Axis
+from dpcli.strategy.haar import Haar
 from dpcli.strategy.identity import Identity
+from dpcli.strategy.nominal import NominalWavelet
+from dpcli.strategy.tree import Tree
 
-AXES: tuple[type[Axis], ...] = (Identity,)
+AXES: tuple[type[Axis], ...] = (Identity, Haar, NominalWavelet, Tree)
 
 
 def axis_from(description: dict[str, Any]) -> Axis:
@@ -16,5 +19,8 @@ def axis_from(description: dict[str, Any]) -> Axis:
     kind = fields.pop("kind", None)
     for axis in AXES:
         if axis.kind == kind:
-            return axis(**fields)
+            try:
+                return axis(**fields)
+            except TypeError:
+                raise ValueError(f"the fields of the {kind} axis are not those it has") from None
     raise ValueError(f"unknown axis transform {kind!r}")

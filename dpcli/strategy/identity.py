@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcli.strategy.axis import Axis, FloatArray, IntArray
+from dpcli.strategy.axis import Axis, FloatArray, IntArray, whole
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,9 @@ class Identity(Axis):
     """A = I, norm 1, V = I. Identity axes cut a cube into blocks that can be measured one by one."""
 
     kind: ClassVar[str] = "identity"
+
+    def __post_init__(self) -> None:
+        whole(self.size, "the size of an axis", least=1)
 
     @property
     def rows(self) -> int:

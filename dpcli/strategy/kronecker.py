@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import takewhile
 from math import prod
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from dpcli.strategy.axes import axis_from
 from dpcli.strategy.axis import Axis, IntArray
 from dpcli.strategy.identity import Identity
+
+BLOCK_CELLS = 1 << 20
+"""How many cells are worked on at once, where slabs are not larger."""
 
 
 @dataclass(frozen=True)
@@ -38,30 +42,58 @@ class Strategy:
         return prod((axis.norm for axis in self.axes), start=Fraction(1))
 
     @cached_property
-    def _leading(self) -> int:
+    def leading(self) -> int:
+        """The number of leading identity axes."""
         return len(list(takewhile(lambda axis: isinstance(axis, Identity), self.axes)))
+
+    @cached_property
+    def inner(self) -> tuple[Axis, ...]:
+        """The axes after the leading identity ones: those that a slab spans."""
+        return self.axes[self.leading :]
+
+    @cached_property
+    def slab(self) -> int:
+        """The number of cells of a slab."""
+        return prod(axis.size for axis in self.inner)
 
     def blocks(self, most_cells: int) -> Iterator[tuple[int, int]]:
         """Yield the cells ``(start, stop)`` of each block: whole slabs, up to ``most_cells`` if one fits."""
-        slab = prod(self.shape[self._leading :])
-        step = max(1, most_cells // slab) * slab
+        step = max(1, most_cells // self.slab) * self.slab
         total = prod(self.shape)
         for start in range(0, total, step):
             yield start, min(start + step, total)
 
     def forward(self, counts: IntArray) -> IntArray:
-        """Return the integer coefficients of one block of dense counts."""
-        coefficients = counts.reshape(-1, *self.shape[self._leading :])
-        for place, axis in enumerate(self.axes[self._leading :], start=1):
+        """Return the integer coefficients of one block of dense counts, one row per slab."""
+        coefficients = counts.reshape(-1, *(axis.size for axis in self.inner))
+        for place, axis in enumerate(self.inner, start=1):
             coefficients = axis.forward(coefficients, place)
-        return coefficients.reshape(-1)
+        return coefficients.reshape(len(coefficients), -1)
 
     def inverse(self, coefficients: NDArray[Any]) -> NDArray[Any]:
-        """Return the (least-squares) counts of one block of coefficients."""
-        counts = coefficients.reshape(-1, *(axis.rows for axis in self.axes[self._leading :]))
-        for place, axis in enumerate(self.axes[self._leading :], start=1):
+        """Return the (least-squares) counts of one block of coefficients, in C order."""
+        counts = coefficients.reshape(-1, *(axis.rows for axis in self.inner))
+        for place, axis in enumerate(self.inner, start=1):
             counts = axis.inverse(counts, place)
         return counts.reshape(-1)
+
+    def noise_classes(self) -> list[tuple[int, IntArray | None]]:
+        """Return each distinct weight w with the coefficients of a slab that have it (``None`` for all)."""
+        per_axis = [axis.weights for axis in self.inner]
+        if all(weights.min() == weights.max() for weights in per_axis):
+            return [(prod(int(weights[0]) for weights in per_axis), None)]
+        weights = reduce(np.multiply.outer, per_axis).ravel()
+        order = np.argsort(weights, kind="stable")
+        distinct, starts = np.unique(weights[order], return_index=True)
+        return list(zip(distinct.tolist(), np.split(order, starts[1:]), strict=True))
+
+    def identity_first(self) -> list[int]:
+        """Return the axes in an order with the identity ones first, so that they cut the cube into slabs."""
+        return sorted(range(len(self.axes)), key=lambda k: not isinstance(self.axes[k], Identity))
+
+    def reordered(self, order: Sequence[int]) -> Strategy:
+        """Return the same strategy for a cube with its axes in another order."""
+        return Strategy(tuple(self.axes[k] for k in order))
 
     def covariance(self, left: Sequence[NDArray[Any]], right: Sequence[NDArray[Any]]) -> float:
         """Return Π_k left_kᵀ V_k right_k: the covariance of two product-form answers for unit noise."""

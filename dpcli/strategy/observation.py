@@ -12,7 +12,7 @@ from dpcli.strategy.kronecker import Strategy
 
 @dataclass(frozen=True)
 class NoisyBlock:
-    """The noisy coefficients of the cells ``start <= cell < stop``."""
+    """The noisy coefficients of the cells ``start <= cell < stop``, one row per slab of the strategy."""
 
     start: int
     stop: int

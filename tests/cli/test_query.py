@@ -72,10 +72,18 @@ def test_a_table_for_people(released: Cli) -> None:
     assert row.split()[:4] == ["job", "=", "'Health'", "75"]
 
 
-def test_warnings_go_to_stderr_and_quiet_silences_them(released: Cli) -> None:
-    result = released("query", "exact.parquet", "age > 50")
-    assert result.stderr == "Warning: No category of 'age' fulfils age > 50.\n"
-    assert released("query", "exact.parquet", "age > 50", "--quiet").stderr == ""
+def test_warnings_go_to_stderr_also_when_quiet(released: Cli) -> None:
+    for options in ([], ["--quiet"]):
+        result = released("query", "exact.parquet", "age > 50", *options)
+        assert result.stderr == "Warning: No category of 'age' fulfils age > 50.\n"
+
+
+def test_of_several_conditions_the_wrong_one_is_named(released: Cli) -> None:
+    result = released("query", "exact.parquet", "age = 3", "agee = 3")
+    assert result.stderr == (
+        "Error: In the condition 'agee = 3': The release has no attribute 'agee'. Did you mean 'age'?"
+        " It has: age, sex, job.\n"
+    )
 
 
 @pytest.mark.parametrize("level", ["0", "1", "1.5", "-1", "nan"])

@@ -39,7 +39,10 @@ def test_release_writes_a_private_file_and_debits_it(
             "private": True,
         }
     ]
-    assert result.stderr == ""
+    ledger = tmp_path / "ledger.sqlite"
+    assert result.stderr == (
+        f"By the ledger {ledger}, dataset 'town' has spent epsilon 1, and it has no budget.\n"
+    )
     (debit,) = Ledger(tmp_path / "ledger.sqlite").debits()
     metadata = open_release(tmp_path / "out.parquet").metadata
     assert (debit.release_id, debit.epsilon, debit.state) == (metadata.id, 1, "released")
@@ -129,23 +132,41 @@ class TestIfExists:
         assert Path("out.parquet").read_text() == "precious"
         assert spent(tmp_path) == 0
 
-    def test_skip_reads_and_spends_nothing(self, dpcli: Cli, write_plan: WritePlan, tmp_path: Path) -> None:
-        Path("out.parquet").write_text("precious")
-        result = dpcli(
-            "release",
-            write_plan(),
-            "gone.csv",
-            "-o",
-            "out.parquet",
-            "--if-exists",
-            "skip",
-            "--format",
-            "json",
-        )
+    def test_skip_reads_and_spends_nothing(
+        self, dpcli: Cli, write_plan: WritePlan, table: Path, tmp_path: Path
+    ) -> None:
+        assert dpcli("release", write_plan(), table, "-o", "out.parquet").exit_code == 0
+        before = Path("out.parquet").read_bytes()
+        skip = ["-o", "out.parquet", "--if-exists", "skip", "--format", "json"]
+        result = dpcli("release", write_plan(epsilon="3"), "gone.csv", *skip)
         assert result.exit_code == 0, result.stderr
         assert json.loads(result.stdout)[0]["status"] == "skipped"
-        assert Path("out.parquet").read_text() == "precious"
-        assert spent(tmp_path) == 0
+        assert json.loads(result.stdout)[0]["epsilon"] == "1"  # what the file claims, not what the plan asks
+        assert Path("out.parquet").read_bytes() == before
+        assert spent(tmp_path) == 1
+
+    def test_skip_tells_a_fixture(self, dpcli: Cli, write_plan: WritePlan, table: Path) -> None:
+        assert dpcli("release", write_plan(), table, "-o", "out.parquet", "--seed", 1).exit_code == 0
+        result = dpcli("release", write_plan(), table, "-o", "out.parquet", "--if-exists", "skip")
+        assert "out.parquet, which was skipped, is NOT PRIVATE: it was made with --seed." in result.stderr
+
+    def test_skip_needs_the_same_release(self, dpcli: Cli, write_plan: WritePlan, table: Path) -> None:
+        Path("out.parquet").write_text("precious")
+        skip = ["-o", "out.parquet", "--if-exists", "skip"]
+        result = dpcli("release", write_plan(), table, *skip)
+        assert (result.exit_code, result.stderr) == (
+            2,
+            "Error: out.parquet is to be skipped, but is no sound release. out.parquet cannot be read as Parquet:"
+            " it is damaged, cut short, or not a release file.\n",
+        )
+        Path("out.parquet").unlink()
+        assert dpcli("release", write_plan(), table, "-o", "out.parquet").exit_code == 0
+        result = dpcli("release", write_plan(replace=("name: cube", "name: box")), table, *skip)
+        assert (result.exit_code, result.stderr) == (
+            2,
+            "Error: out.parquet is to be skipped, but is release 'cube' of dataset 'town', not 'box' of 'town'."
+            " Choose another name.\n",
+        )
 
     def test_replace_spends_again(
         self, dpcli: Cli, write_plan: WritePlan, table: Path, tmp_path: Path
@@ -265,22 +286,26 @@ class TestSeveralReleases:
         result = dpcli("release", plan, table, "-o", "out")
         assert (result.exit_code, result.stderr) == (
             2,
-            "Error: The plan has 2 releases, so -o must name a folder; out cannot be one (File exists).\n",
+            "Error: Cannot make the folder out for the releases (File exists).\n",
         )
         assert spent(tmp_path) == 0
 
     def test_skip_makes_only_what_is_missing(
         self, dpcli: Cli, plan: Path, table: Path, tmp_path: Path
     ) -> None:
-        Path("out").mkdir()
-        Path("out/cube.parquet").write_text("precious")
+        assert dpcli("release", plan, table, "-o", "out").exit_code == 0
+        Path("out/jobs.parquet").unlink()
         result = dpcli("release", plan, table, "-o", "out", "--if-exists", "skip", "--format", "csv")
-        assert [line.split(",")[2] for line in result.stdout.splitlines()] == [
-            "status",
-            "released",
-            "skipped",
-        ]
-        assert spent(tmp_path) == Fraction(1, 4)
+        statuses = [line.split(",")[2] for line in result.stdout.splitlines()]
+        assert statuses == ["status", "released", "skipped"]
+        assert spent(tmp_path) == Fraction(5, 4)
+
+    def test_a_name_that_looks_like_a_file(self, dpcli: Cli, plan: Path, table: Path) -> None:
+        result = dpcli("release", plan, table, "-o", "out.parquet")
+        assert (result.exit_code, result.stderr) == (
+            2,
+            "Error: The plan has 2 releases, so -o must name a folder, and out.parquet looks like a file.\n",
+        )
 
     def test_a_failure_in_between_says_what_there_is(
         self, dpcli: Cli, plan: Path, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -307,6 +332,42 @@ class TestSeveralReleases:
 
 
 class TestWrongUse:
+    def test_the_table_is_never_overwritten(self, dpcli: Cli, write_plan: WritePlan, table: Path) -> None:
+        frame = pd.read_csv(table)
+        frame.to_parquet("people.parquet")
+        result = dpcli(
+            "release", write_plan(), "people.parquet", "-o", "./people.parquet", "--if-exists", "replace"
+        )
+        assert (result.exit_code, result.stderr) == (
+            2,
+            "Error: people.parquet is, or lies in, the table itself. Choose another name for the release.\n",
+        )
+        assert pd.read_parquet("people.parquet").equals(frame)
+
+    def test_a_release_is_no_csv(self, dpcli: Cli, write_plan: WritePlan, table: Path) -> None:
+        result = dpcli("release", write_plan(), table, "-o", "out.csv")
+        assert (result.exit_code, result.stderr) == (
+            2,
+            "Error: A release file is Parquet; name it out.parquet, not out.csv.\n",
+        )
+
+    def test_one_release_into_a_folder(self, dpcli: Cli, write_plan: WritePlan, table: Path) -> None:
+        assert dpcli("release", write_plan(), table, "-o", "new/").exit_code == 0
+        assert os.listdir("new") == ["cube.parquet"]
+
+    def test_an_interrupted_release_says_what_is_spent(
+        self, dpcli: Cli, write_plan: WritePlan, table: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def stop(*arguments: object, **options: object) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("dpcli.publish.write_release", stop)
+        result = dpcli("release", write_plan(), table, "-o", "out.parquet")
+        assert (result.exit_code, result.stderr) == (
+            1,
+            "Error: Interrupted. Epsilon 1 is spent all the same. Not produced: cube.\n",
+        )
+
     def test_no_output(self, dpcli: Cli, write_plan: WritePlan, table: Path) -> None:
         result = dpcli("release", write_plan(), table)
         assert (result.exit_code, result.stderr) == (
@@ -354,7 +415,8 @@ class TestWrongUse:
             "Error: Internal error (KeyError). Run again with --debug to see where, and report it.\n",
         )
         shown = dpcli("release", write_plan(), table, "-o", "out.parquet", "--debug")
-        assert isinstance(shown.exception, KeyError)
+        assert shown.exit_code == 1
+        assert "KeyError: 'a private value'" in shown.stderr
 
     @pytest.mark.parametrize(
         "option", [["--seed", "-1"], ["--seed", "x"], ["--if-exists", "maybe"], ["--format", "xml"]]

@@ -7,11 +7,39 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dpcli.data.hierarchy import Hierarchy
 from dpcli.strategy.axes import AXES, axis_from
 from dpcli.strategy.axis import Axis
+from dpcli.strategy.haar import Haar
 from dpcli.strategy.identity import Identity
+from dpcli.strategy.nominal import NominalWavelet
+from dpcli.strategy.tree import Tree
 
-SAMPLES: dict[str, list[Axis]] = {"identity": [Identity(size) for size in (1, 2, 5, 8)]}
+RAGGED = Hierarchy.from_nested({"a": ["b", {"c": ["d", "e"]}], "f": None, "g": {"h": {"i": ["j", "k", "l"]}}})
+SAMPLES: dict[str, list[Axis]] = {
+    "identity": [Identity(size) for size in (1, 2, 5, 8)],
+    "haar": [Haar(size) for size in (1, 2, 3, 5, 8, 13, 16, 101)],
+    "nominal": [
+        NominalWavelet.flat(1),
+        NominalWavelet.flat(4),
+        NominalWavelet(9, ((0, 5), (1, 3), (3, 5), (6, 8))),
+        NominalWavelet.from_hierarchy(RAGGED),
+        NominalWavelet.from_hierarchy(RAGGED, extra=2),
+    ],
+    "tree": [
+        Tree.kary(1, 2),
+        Tree.kary(8, 2),
+        Tree.kary(13, 3),
+        Tree.kary(17, 4, [1], root=False),
+        Tree.kary(5, 9, []),
+        Tree.from_hierarchy(RAGGED),
+        Tree.from_hierarchy(RAGGED, extra=2, root=False),
+        Tree(12, (12, 4, 1), (1, 3, 2)),
+        Tree(13, (13, 9, 3, 1), (7, 2, 3, 1)),
+        Tree(9, (9, (0, 5, 6, 8), (0, 1, 3, 5, 6, 7, 8), 1)),
+        Tree(12, ((0, 4, 10), 2, 1), (1, 3, 2)),
+    ],
+}
 CASES = [axis for kind in AXES for axis in SAMPLES[kind.kind]]
 
 

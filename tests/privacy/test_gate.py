@@ -67,7 +67,7 @@ def test_the_scale_follows_neighbours_and_rows(neighbors: str, rows: int, scale:
 
 def test_noise_is_on_every_cell_also_on_the_empty_ones() -> None:
     (block,) = probe(Account(Fraction(1))).measure(STRATEGY, Fraction(1, 100)).blocks
-    noise = block.values - CUBE.dense(0, 200)
+    noise = block.values.ravel() - CUBE.dense(0, 200)
     assert block.values.dtype == np.int64
     assert np.count_nonzero(noise) > 190
     assert len(set(noise.tolist())) > 60
@@ -75,7 +75,7 @@ def test_noise_is_on_every_cell_also_on_the_empty_ones() -> None:
 
 def test_with_next_to_no_noise_the_truth_comes_back() -> None:
     (block,) = probe(Account(Fraction(10**6))).measure(STRATEGY, Fraction(10**6)).blocks
-    assert np.array_equal(block.values, CUBE.dense(0, 200))
+    assert np.array_equal(block.values.ravel(), CUBE.dense(0, 200))
 
 
 def test_a_block_is_drawn_once() -> None:
@@ -95,7 +95,7 @@ def test_blocks_do_not_change_the_noise_law(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("dpcli.privacy.gate.BLOCK_CELLS", 64)
     blocks = list(probe(Account(Fraction(10**6))).measure(STRATEGY, Fraction(10**6)).blocks)
     assert [(block.start, block.stop) for block in blocks] == [(0, 64), (64, 128), (128, 192), (192, 200)]
-    assert np.array_equal(np.concatenate([block.values for block in blocks]), CUBE.dense(0, 200))
+    assert np.array_equal(np.concatenate([block.values.ravel() for block in blocks]), CUBE.dense(0, 200))
 
 
 def test_a_strategy_for_another_cube_is_refused_before_anything_is_spent() -> None:
@@ -109,3 +109,33 @@ def test_the_counts_cannot_be_had_from_a_probe() -> None:
     gate = probe(Account(Fraction(1)))
     public = [name for name in vars(gate) if not name.startswith("_")]
     assert sorted(public) == ["domain", "neighbors", "rows_per_unit"]
+
+
+class Weighted(Identity):
+    """Twice the counts, with noise of weight 3 on every other coefficient."""
+
+    @property
+    def weights(self) -> np.ndarray:
+        return np.where(np.arange(self.size) % 2, 3, 1)
+
+
+def test_noise_in_slabs_follows_the_weights() -> None:
+    class Slabs(Strategy):
+        leading = 1  # type: ignore[assignment]
+
+    domain = Domain.from_description(
+        [
+            {"name": "a", "kind": "ordinal", "range": [0, 4999]},
+            {"name": "b", "kind": "ordinal", "range": [0, 3]},
+        ]
+    )
+    cube = SparseCube(domain, np.array([], np.int64), np.array([], np.int64))
+    (block,) = (
+        probe(Account(Fraction(1)), cube)
+        .measure(Slabs((Identity(5000), Weighted(4))), Fraction(1, 10))
+        .blocks
+    )
+    spread = block.values.std(axis=0)
+    assert block.values.shape == (5000, 4)
+    assert spread[[0, 2]] == pytest.approx(14.14, rel=0.08)
+    assert spread[[1, 3]] == pytest.approx(42.43, rel=0.08)

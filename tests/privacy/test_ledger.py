@@ -26,7 +26,15 @@ def debit(release_id: str, epsilon: str, dataset: str = "town") -> Debit:
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
-    return Ledger(tmp_path / "folder" / "ledger.sqlite")
+    return Ledger(tmp_path / "ledger.sqlite")
+
+
+def test_a_mistyped_folder_does_not_start_a_new_ledger(tmp_path: Path) -> None:
+    with pytest.raises(OutputError) as caught:
+        Ledger(tmp_path / "typo" / "ledger.sqlite").reserve([debit("a", "1")], None)
+    assert (
+        str(caught.value) == f"There is no folder {tmp_path}/typo for the ledger. Create it, or use --ledger."
+    )
 
 
 def test_an_unused_ledger_is_empty_and_not_created(ledger: Ledger) -> None:

@@ -12,7 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from scipy.stats import chi2
 
-from dpcli.estimate.intervals import unit_variance
+from dpcli.estimate.law import unit_variance
 from dpcli.privacy import noise
 from dpcli.privacy.noise import DiscreteLaplace, Keystream, discrete_laplace
 

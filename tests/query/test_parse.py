@@ -84,6 +84,7 @@ def chosen(text: str, name: str) -> list[object]:
         ("not wed", "wed", ["false", "(other)"]),
         ("wed = false", "wed", ["false"]),
         ("wed is true", "wed", ["true"]),
+        ("wed is not true", "wed", ["false", "(other)"]),
         ("wed = '(other)'", "wed", ["(other)"]),
     ],
 )
@@ -167,17 +168,17 @@ def test_random_conditions_agree_with_pandas(tree: object) -> None:
         (
             "age = ",
             "Cannot read the condition 'age = '. Write it as in a SQL WHERE clause:"
-            " age between 30 and 39 and sex = 'F'.",
+            " age between 30 and 39 and sex = 'F'. Put names with blanks in double quotes, text in single ones.",
         ),
         (
             "age = 1; drop table people",
             "Cannot read the condition 'age = 1; drop table people'. Write it as in a SQL WHERE clause:"
-            " age between 30 and 39 and sex = 'F'.",
+            " age between 30 and 39 and sex = 'F'. Put names with blanks in double quotes, text in single ones.",
         ),
         (
             "select 1",
             "Cannot read the condition 'select 1'. Write it as in a SQL WHERE clause:"
-            " age between 30 and 39 and sex = 'F'.",
+            " age between 30 and 39 and sex = 'F'. Put names with blanks in double quotes, text in single ones.",
         ),
         (
             "aeg = 1",
@@ -210,7 +211,7 @@ def test_random_conditions_agree_with_pandas(tree: object) -> None:
         ),
         (
             "pay = 20",
-            "Attribute 'pay': it is binned, so = and in (…) take a whole bin such as '[0, 10)', not '20';"
+            "Attribute 'pay': it is binned, so = and in (…) take a whole bin such as '[20, 30)', not '20';"
             " for numbers use >= and <.",
         ),
         ("\"in\" > 'soon'", "Attribute 'in': 'soon' is not a date; write it as '2026-01-31'."),
@@ -231,7 +232,16 @@ def test_random_conditions_agree_with_pandas(tree: object) -> None:
         ),
         ("job in ()", "'job IN ()' needs a list of labels: job in ('a', 'b')."),
         ("job in (select 1)", "'job IN (SELECT 1)' needs a list of labels: job in ('a', 'b')."),
-        ("age = 1 + 1", "Attribute 'age': '1 + 1' is not a plain value."),
+        (
+            "age = 1 + 1",
+            "Attribute 'age': '1 + 1' is not a plain value; put dates and text in single quotes.",
+        ),
+        ("age = pay", "Attribute 'age': it can be compared with values, not with another attribute ('pay')."),
+        ('job = "O\'Brien"', "Attribute 'job': write text in single quotes, as in 'O''Brien'."),
+        (
+            "\"in\" = '2020-02-01'",
+            "Attribute 'in': it is counted by quarter, so write the whole quarter: '2020-Q1'.",
+        ),
         (
             "t.age = 1",
             "The release has no attribute 't.age'. Did you mean 'age'? It has: age, pay, job, in, wed.",
@@ -249,3 +259,32 @@ def test_a_range_outside_the_domain_counts_what_overlaps_and_warns() -> None:
     query = parse_condition("age > 50", DOMAIN)
     assert query.terms == ()
     assert query.warnings == ("No category of 'age' fulfils age > 50.",)
+    assert parse_condition("age = 99", DOMAIN).warnings == ("No category of 'age' fulfils age = 99.",)
+
+
+def test_where_values_outside_went_is_told() -> None:
+    clamped = Domain.from_description(
+        [{"name": "age", "kind": "ordinal", "range": [0, 9], "outside": "clamp"}]
+    )
+    assert parse_condition("age > 50", clamped).warnings == (
+        "No category of 'age' fulfils age > 50."
+        " Values outside its domain are counted in its first or last category.",
+    )
+
+
+def test_is_not_true_holds_for_missing_values_too() -> None:
+    domain = Domain.from_description([{"name": "wed", "kind": "boolean", "missing": "own-category"}])
+    assert parse_condition("wed is not true", domain).cells((3,)) == 2
+    assert parse_condition("not wed", domain).cells((3,)) == 1
+
+
+def test_a_leaf_and_a_node_of_the_same_name() -> None:
+    tree = {"A": ["x", "y"], "B": ["A", "z"]}
+    domain = Domain.from_description([{"name": "job", "kind": "nominal", "hierarchy": tree}])
+    with pytest.raises(QueryError) as caught:
+        parse_condition("job = 'A'", domain)
+    assert str(caught.value) == (
+        "Attribute 'job': the name 'A' is ambiguous; write 'B/A' for the leaf, node('…') with one of 'A'."
+    )
+    assert parse_condition("job = 'B/A'", domain).cells((4,)) == 1
+    assert parse_condition("job in node('A')", domain).cells((4,)) == 2

@@ -45,7 +45,7 @@ def test_a_file_that_appears_meanwhile_is_not_overwritten(tmp_path: Path) -> Non
         temporary.write_text("mine")
         path.write_text("somebody else's")
     assert str(caught.value) == (
-        f"Cannot write {path}: it exists already. Choose another name, or use --if-exists replace."
+        f"Cannot write {path}: it exists already. Choose another name, or remove it first."
     )
     assert path.read_text() == "somebody else's"
     assert os.listdir(tmp_path) == ["a.txt"]

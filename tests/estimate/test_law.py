@@ -8,7 +8,7 @@ from math import exp
 import numpy as np
 import pytest
 
-from dpcli.estimate.intervals import half_width, unit_variance
+from dpcli.estimate.law import sum_half_width, unit_variance
 
 
 def law(scale: Fraction, reach: int) -> np.ndarray:
@@ -27,13 +27,13 @@ def test_unit_variance_is_that_of_the_law(scale: Fraction) -> None:
 @pytest.mark.parametrize("scale", [Fraction(1, 4), Fraction(1), Fraction(5, 3), Fraction(20)])
 @pytest.mark.parametrize("draws", [1, 2, 3, 10])
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.99])
-def test_half_width_is_the_least_that_covers(scale: Fraction, draws: int, level: float) -> None:
+def test_sum_half_width_is_the_least_that_covers(scale: Fraction, draws: int, level: float) -> None:
     one = law(scale, 900)
     total = one
     for _ in range(draws - 1):
         total = np.convolve(total, one)
     middle = len(total) // 2
-    half, how = half_width(scale, draws, level)
+    half, how = sum_half_width(scale, draws, level)
     assert how == "exact"
     assert half == int(half)
     covered = [total[middle - h : middle + h + 1].sum() for h in range(int(half) + 1)]
@@ -43,19 +43,19 @@ def test_half_width_is_the_least_that_covers(scale: Fraction, draws: int, level:
 
 @pytest.mark.parametrize("scale", [Fraction(10**6), Fraction(10**9)])
 def test_wide_noise_has_the_quantiles_of_laplace(scale: Fraction) -> None:
-    assert half_width(scale, 1, 0.95)[0] == pytest.approx(2.995732 * float(scale), rel=1e-5)
+    assert sum_half_width(scale, 1, 0.95)[0] == pytest.approx(2.995732 * float(scale), rel=1e-5)
     # Two continuous Laplace draws of scale 1: P(|S| > h) = (1 + h/2) e^(−h).
-    h = half_width(scale, 2, 0.95)[0] / float(scale)
+    h = sum_half_width(scale, 2, 0.95)[0] / float(scale)
     assert (1 + h / 2) * exp(-h) == pytest.approx(0.05, rel=2e-3)
 
 
 def test_exact_and_normal_meet() -> None:
-    exact, how = half_width(Fraction(2), 1000, 0.95)
+    exact, how = sum_half_width(Fraction(2), 1000, 0.95)
     assert how == "exact"
-    normal, how = half_width(Fraction(2), 1001, 0.95)
+    normal, how = sum_half_width(Fraction(2), 1001, 0.95)
     assert how == "normal"
     assert exact == pytest.approx(normal, rel=0.01)
 
 
 def test_no_cells_have_no_error() -> None:
-    assert half_width(Fraction(2), 0, 0.95) == (0.0, "exact")
+    assert sum_half_width(Fraction(2), 0, 0.95) == (0.0, "exact")

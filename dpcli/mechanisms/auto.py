@@ -1,0 +1,59 @@
+"""The best mix of all axis transforms for a workload, chosen before any data is read."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from math import isqrt
+
+from dpcli.data.attributes import Attribute, Nominal
+from dpcli.data.domain import Domain
+from dpcli.mechanisms import Options
+from dpcli.mechanisms.choice import best_mix, workload_of
+from dpcli.mechanisms.optimized import fitted
+from dpcli.mechanisms.privelet import wavelet
+from dpcli.strategy.axis import Axis
+from dpcli.strategy.identity import Identity
+from dpcli.strategy.kronecker import Strategy
+from dpcli.strategy.tree import Tree
+
+MOST_CELLS_TO_FIT = 1 << 24
+"""Above this a fitted axis, which multiplies by a dense matrix, would cost more time than it is worth."""
+
+
+def strategy(domain: Domain, options: Options) -> Strategy:
+    """Enumerate identity, wavelet, trees and, for cubes of moderate size, a fitted axis per attribute."""
+    workload = workload_of(domain, options)
+    candidates = [candidates_for(attribute) for attribute in domain.attributes]
+    if domain.size <= MOST_CELLS_TO_FIT:
+        for place, more in enumerate(fitted(domain, options)):
+            candidates[place] += more
+    return best_mix(candidates, workload)
+
+
+def candidates_for(attribute: Attribute) -> list[Axis]:
+    """Return the transforms worth trying on an attribute."""
+    size = attribute.size
+    found: list[Axis] = [Identity(size)]
+    if size == 1:
+        return found
+    found.append(wavelet(attribute))
+    if attribute.ordered:
+        found += _trees(size)
+    elif isinstance(attribute, Nominal) and attribute.hierarchy is not None:
+        extra = size - attribute.regular
+        found += [Tree.from_hierarchy(attribute.hierarchy, extra, root=root) for root in (True, False)]
+    else:
+        found.append(Tree.kary(size, size))
+    return list(dict.fromkeys(found))
+
+
+def _trees(size: int) -> list[Axis]:
+    """Return k-ary trees with up to three levels above the cells, with and without the root."""
+    found: list[Axis] = []
+    widest = max(2, min(64, 2 * isqrt(size)))
+    for branching in range(2, widest + 1):
+        heights = [height for height in range(1, 12) if branching**height < size]
+        for count in range(min(3, len(heights)) + 1):
+            for levels in combinations(heights, count):
+                found += [Tree.kary(size, branching, levels, root=root) for root in (True, False)]
+    return found

@@ -1,0 +1,79 @@
+"""Choosing one transform per attribute: the mix with the least expected variance over a workload."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from math import prod
+
+from dpcli.data.domain import Domain
+from dpcli.mechanisms import Options
+from dpcli.strategy.axis import Axis
+from dpcli.strategy.kronecker import Strategy
+from dpcli.strategy.workloads import Family, ListedWorkload, RandomWorkload, Workload, random_workload
+
+MOST_MIXES = 20_000
+SHORT, SAMPLE = 40, 64
+
+
+def workload_of(domain: Domain, options: Options) -> Workload:
+    """Return the workload that a release asks to be weighed by."""
+    if isinstance(options.workload, ListedWorkload):
+        return options.workload
+    return random_workload(domain, options.workload)
+
+
+def expected_variance(axes: Sequence[Axis], workload: Workload) -> float:
+    """Return (Π_k norm_k)² times the workload's expected variance: a release's error at a given epsilon."""
+    return float(prod(axis.norm for axis in axes)) ** 2 * workload.expected(axes)
+
+
+def best_mix(candidates: Sequence[Sequence[Axis]], workload: Workload) -> Strategy:
+    """Return the mix of one candidate per attribute that has the least expected variance.
+
+    Under a random workload the objective is linear in an axis's (norm²·E, norm²·F), so a candidate that is
+    beaten in both can be left out; what remains is enumerated if it is little, and else searched axis by
+    axis until nothing improves.
+    """
+    kept = [
+        _undominated(place, options, workload) if isinstance(workload, RandomWorkload) else list(options)
+        for place, options in enumerate(candidates)
+    ]
+    if prod(map(len, kept)) <= (MOST_MIXES if isinstance(workload, RandomWorkload) else 50):
+        return Strategy(min(product(*kept), key=lambda axes: expected_variance(axes, workload)))
+    chosen = [options[0] for options in kept]
+    best = expected_variance(chosen, workload)
+    while True:
+        for place, options in enumerate(kept):
+            chosen[place] = min(
+                options,
+                key=lambda axis: expected_variance([*chosen[:place], axis, *chosen[place + 1 :]], workload),
+            )
+        reached = expected_variance(chosen, workload)
+        if reached >= best * (1 - 1e-12):
+            return Strategy(tuple(chosen))
+        best = reached
+
+
+def _shortlist(family: Family, options: Sequence[Axis]) -> list[Axis]:
+    """Return the candidates that look best on a sample of the family, restricted or free."""
+    if len(options) <= SHORT:
+        return list(options)
+    rough = RandomWorkload((family.sample(SAMPLE),), some=False)
+    scores = {axis: [float(axis.norm) ** 2 * form for form in rough.forms(0, axis)] for axis in options}
+    by_range = sorted(options, key=lambda axis: scores[axis][0])[: SHORT // 2]
+    by_total = sorted(options, key=lambda axis: (scores[axis][1], scores[axis][0]))[: SHORT // 4]
+    return list(dict.fromkeys([*by_range, *by_total]))
+
+
+def _undominated(place: int, options: Sequence[Axis], workload: RandomWorkload) -> list[Axis]:
+    """Return the candidates that no other beats both where the attribute is restricted and free."""
+    scored = []
+    for axis in _shortlist(workload.families[place], options):
+        restricted, free = workload.forms(place, axis)
+        scored.append((float(axis.norm) ** 2 * restricted, float(axis.norm) ** 2 * free, axis))
+    kept: list[tuple[float, float, Axis]] = []
+    for restricted, free, axis in sorted(scored, key=lambda item: item[:2]):
+        if not kept or free < kept[-1][1] * (1 - 1e-12):
+            kept.append((restricted, free, axis))
+    return [axis for *_, axis in kept]

@@ -1,0 +1,148 @@
+"""What each mechanism would give for a release: the table behind ``dpcli plan explain``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import prod, sqrt
+
+import numpy as np
+
+from dpcli.data.attributes import Attribute, Nominal
+from dpcli.data.domain import Domain
+from dpcli.estimate.law import unit_variance
+from dpcli.mechanisms import NAMES, OPTIONS, Options, strategy_of
+from dpcli.mechanisms.choice import workload_of
+from dpcli.plan.design import options_of
+from dpcli.plan.schema import CubeRelease, Plan
+from dpcli.privacy.cost import ROWS_PER_PERSON, scale_for
+from dpcli.privacy.exact import exact_text
+from dpcli.strategy.kronecker import BLOCK_CELLS, Strategy
+from dpcli.strategy.workloads import ListedWorkload, RandomWorkload, Workload
+
+WRITE_NS, TRANSFORM_NS = 75, 12
+"""Measured: nanoseconds a cell to draw and write, and a coefficient and axis to transform and back."""
+
+
+@dataclass(frozen=True)
+class Prospect:
+    """What one mechanism would give for a release."""
+
+    release: str
+    mechanism: str
+    planned: bool
+    strategy: Strategy
+    epsilon: Fraction
+    scale: Fraction
+    rmse: float
+    worst: float
+    worst_query: str
+
+    def record(self) -> dict[str, object]:
+        """Return the prospect as the fields that are printed."""
+        return {
+            "release": self.release,
+            "mechanism": self.mechanism + ("*" if self.planned else ""),
+            "axes": ", ".join(axis.summary() for axis in self.strategy.axes),
+            "expected_rmse": self.rmse,
+            "worst_stderr": self.worst,
+            "worst_query": self.worst_query,
+            "epsilon": exact_text(self.epsilon),
+            "noise_scale": exact_text(self.scale),
+            "memory_mb": self.memory,
+            "seconds": self.seconds,
+        }
+
+    @property
+    def memory(self) -> int:
+        """An estimate in MB, besides 16 bytes for every distinct cell of the table."""
+        rows = prod(axis.rows for axis in self.strategy.inner)
+        at_once = max(rows, BLOCK_CELLS * rows // self.strategy.slab)
+        return round(200 + at_once * 8 * (4 if self.strategy.slab > BLOCK_CELLS else 8) / 1e6)
+
+    @property
+    def seconds(self) -> float:
+        """An estimate, besides reading and counting the table."""
+        cells = prod(self.strategy.shape)
+        transformed = sum(cells * axis.rows / axis.size for axis in self.strategy.inner)
+        return round(0.3 + (cells * WRITE_NS + transformed * TRANSFORM_NS) / 1e9, 1)
+
+
+def explain(plan: Plan) -> list[Prospect]:
+    """Return for each release what every mechanism would give, best first."""
+    found = []
+    for spec in plan.releases:
+        prospects = [_prospect(plan, spec, name) for name in NAMES]
+        found += sorted(prospects, key=lambda prospect: prospect.rmse)
+    return found
+
+
+def verdict(prospects: list[Prospect]) -> list[str]:
+    """Say for each release which mechanism is the best, and why."""
+    sentences = []
+    for name in dict.fromkeys(prospect.release for prospect in prospects):
+        ranked = [prospect for prospect in prospects if prospect.release == name]
+        best, planned = ranked[0], next(prospect for prospect in ranked if prospect.planned)
+        if planned.rmse <= best.rmse * 1.001:
+            text = f"{planned.mechanism}, as planned, has the least expected error of all"
+        else:
+            times = (planned.rmse / best.rmse) ** 2
+            text = (
+                f"{best.mechanism} would be best: its mean variance is {times:.3g} times lower than that of"
+                f" {planned.mechanism}, which is planned, at the same epsilon"
+            )
+        sentences.append(f"Release '{name}': {text}. It measures {_axes(best)}.")
+    return sentences
+
+
+def _axes(prospect: Prospect) -> str:
+    return ", ".join(axis.summary() for axis in prospect.strategy.axes)
+
+
+def _prospect(plan: Plan, spec: CubeRelease, mechanism: str) -> Prospect:
+    """Weigh a mechanism, with the release's own options where it takes them, by the release's workload."""
+    domain = plan.domain_of(spec)
+    asked = options_of(spec, domain)
+    taken = {name: getattr(asked, name) for name in OPTIONS[mechanism]}
+    strategy = strategy_of(mechanism, domain, Options(**taken))
+    workload = workload_of(domain, asked)
+    epsilon = plan.shares()[spec.name]
+    scale = scale_for(strategy, epsilon, plan.privacy.neighbors, ROWS_PER_PERSON)
+    worst, query = _worst(workload, strategy, domain)
+    unit = unit_variance(scale)
+    return Prospect(
+        release=spec.name,
+        mechanism=mechanism,
+        planned=mechanism == spec.mechanism,
+        strategy=strategy,
+        epsilon=epsilon,
+        scale=scale,
+        rmse=sqrt(unit * workload.expected(strategy.axes)),
+        worst=sqrt(unit * worst),
+        worst_query=query,
+    )
+
+
+def _worst(workload: Workload, strategy: Strategy, domain: Domain) -> tuple[float, str]:
+    """Return the largest variance of a workload's query for unit noise, and that query in words."""
+    if isinstance(workload, ListedWorkload):
+        each = [ListedWorkload((terms,)).expected(strategy.axes) for terms in workload.queries]
+        return max(each), f"condition {int(np.argmax(each)) + 1}"
+    assert isinstance(workload, RandomWorkload)
+    free = [workload.forms(place, axis)[1] for place, axis in enumerate(strategy.axes)]
+    restricted = [workload.families[place].worst(axis) for place, axis in enumerate(strategy.axes)]
+    gain = [value / whole for (value, _), whole in zip(restricted, free, strict=True)]
+    chosen = [k for k in range(len(gain)) if not workload.some or gain[k] > 1] or [int(np.argmax(gain))]
+    total = prod(restricted[k][0] if k in chosen else free[k] for k in range(len(gain)))
+    words = [_condition(domain.names[k], domain.attributes[k], restricted[k][1]) for k in chosen]
+    return total, " and ".join(words)
+
+
+def _condition(name: str, attribute: Attribute, span: tuple[int, int]) -> str:
+    """Write a span of categories as a condition."""
+    labels = attribute.regular_labels
+    if isinstance(attribute, Nominal) and attribute.hierarchy is not None and span[1] - span[0] > 1:
+        node = next(n for n in attribute.hierarchy.nodes if (n.start, n.stop) == span)
+        return f"{name} = {node.label}"
+    first, last = labels[span[0]], labels[span[1] - 1]
+    return f"{name} = {first}" if first == last else f"{name} {first} to {last}"

@@ -1,0 +1,80 @@
+"""Where release files go, and what becomes of files that are there already."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from dpcli.errors import OutputError, ReleaseFileError
+from dpcli.release.file import Release, open_release
+from dpcli.release.whole import check_writable
+
+IfExists = Literal["fail", "skip", "replace"]
+SUFFIXES = (".parquet", ".pq", "")
+
+
+def targets(names: Sequence[str], output: str | Path, table: str | Path) -> dict[str, Path]:
+    """Return each release's file: ``output`` itself, or ``NAME.parquet`` in it if it is a folder.
+
+    One release may go to a file or a folder, several go to a folder, which is made if it is not there.
+    """
+    path = Path(output)
+    folder = path.is_dir() or str(output).endswith(("/", os.sep))
+    if len(names) == 1 and not folder:
+        if path.suffix.lower() not in SUFFIXES:
+            raise OutputError(f"A release file is Parquet; name it {path.stem}.parquet, not {path.name}.")
+        found = {names[0]: path}
+    else:
+        if not path.is_dir() and path.suffix.lower() in SUFFIXES[:2]:
+            raise OutputError(
+                f"The plan has {len(names)} releases, so -o must name a folder, and {path} looks like a file."
+            )
+        try:
+            path.mkdir(exist_ok=True)
+        except OSError as error:
+            raise OutputError(
+                f"Cannot make the folder {path} for the releases ({error.strerror})."
+            ) from error
+        found = {name: path / f"{name}.parquet" for name in names}
+    for target in found.values():
+        _keep_away(target, Path(table))
+    return found
+
+
+def _keep_away(target: Path, table: Path) -> None:
+    """Refuse to write over the table, or among the files of a table that is a folder."""
+    if target.resolve() == table.resolve() or target.parent.resolve() == table.resolve():
+        raise OutputError(f"{target} is, or lies in, the table itself. Choose another name for the release.")
+
+
+def existing(path: Path, dataset: str, name: str, if_exists: IfExists) -> Release | None:
+    """Return the release that stands at ``path`` and is to be kept, or ``None`` if one is to be made there.
+
+    Raises before anything is read or spent if the file may not be replaced, or cannot be written.
+    """
+    if path.exists() and not path.is_dir():
+        if if_exists == "skip":
+            return _same_release(path, dataset, name)
+        if if_exists == "fail":
+            raise OutputError(
+                f"{path} exists already, and nothing was spent. Choose another name, or use --if-exists skip"
+                " or --if-exists replace."
+            )
+    check_writable(path)
+    return None
+
+
+def _same_release(path: Path, dataset: str, name: str) -> Release:
+    """Open a file that is to be skipped, and make sure that it is the release that would be made."""
+    try:
+        release = open_release(path)
+    except ReleaseFileError as error:
+        raise OutputError(f"{path} is to be skipped, but is no sound release. {error}") from None
+    if (release.metadata.dataset, release.metadata.name) != (dataset, name):
+        raise OutputError(
+            f"{path} is to be skipped, but is release '{release.metadata.name}' of dataset"
+            f" '{release.metadata.dataset}', not '{name}' of '{dataset}'. Choose another name."
+        )
+    return release

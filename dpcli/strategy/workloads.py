@@ -1,0 +1,172 @@
+"""Workloads in the form that strategies are chosen by: per attribute, which categories a query may ask for.
+
+For unit noise the variance of a product-form query is Π_k q_kᵀ V_k q_k, so the expected variance over
+independent choices per attribute needs only each axis's mean form E = E[qᵀVq] where the attribute is
+restricted and F = 1ᵀV1 where it is not. No data is touched, so weighing strategies costs no privacy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import comb
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcli.data.attributes import Attribute, Nominal
+from dpcli.data.domain import Domain
+from dpcli.strategy.axis import Axis, FloatArray
+
+Kind = Literal["random", "ranges", "prefixes"]
+KINDS: tuple[Kind, ...] = ("random", "ranges", "prefixes")
+MOST_CUTS = 2048
+"""Longer axes are weighed by ranges between so many of their cuts."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """The queries that may restrict one attribute: its spans, all equally likely.
+
+    ``cuts`` stands for all ranges between any two of them; otherwise ``spans`` lists (start, stop) pairs.
+    """
+
+    size: int
+    cuts: tuple[int, ...] = ()
+    spans: tuple[tuple[int, int], ...] = ()
+
+    def mean(self, axis: Axis) -> float:
+        """Return E[qᵀVq] over the family.
+
+        For ranges between n cuts with prefix responses r_i it is 2/(n(n−1))·(n Σ|r_i|² − |Σ r_i|²).
+        """
+        if not self.cuts:
+            return float((self._responses(axis) ** 2).sum(axis=1).mean())
+        prefixes, n = self._responses(axis), len(self.cuts)
+        return float(2 / (n * (n - 1)) * (n * (prefixes**2).sum() - (prefixes.sum(axis=0) ** 2).sum()))
+
+    def worst(self, axis: Axis) -> tuple[float, tuple[int, int]]:
+        """Return the largest qᵀVq of the family, and its span."""
+        responses = self._responses(axis)
+        if not self.cuts:
+            forms = (responses**2).sum(axis=1)
+            return float(forms.max()), self.spans[int(forms.argmax())]
+        inner = responses @ responses.T
+        forms = np.diag(inner)[:, None] + np.diag(inner)[None, :] - 2 * inner
+        start, stop = sorted(divmod(int(forms.argmax()), len(self.cuts)))
+        return float(forms.max()), (self.cuts[start], self.cuts[stop])
+
+    def sample(self, most: int) -> Family:
+        """Return a family of at most ``most`` of the cuts or spans, spread at random, to weigh by roughly."""
+        pick = np.random.default_rng(0)
+        if len(self.cuts) > most:
+            inner = pick.choice(self.cuts[1:-1], most - 2, replace=False)
+            return Family(self.size, (self.cuts[0], *sorted(inner.tolist()), self.cuts[-1]))
+        if len(self.spans) > most:
+            places = pick.choice(len(self.spans), most, replace=False)
+            return Family(self.size, spans=tuple(self.spans[place] for place in sorted(places)))
+        return self
+
+    def _responses(self, axis: Axis) -> FloatArray:
+        spans = [(0, cut) for cut in self.cuts] or self.spans
+        return axis.response(indicators(self.size, spans))
+
+
+def indicators(size: int, spans: Sequence[tuple[int, int]]) -> FloatArray:
+    """Return one row per span, 1 within it and 0 outside."""
+    bounds = np.asarray(spans).reshape(-1, 2)
+    places = np.arange(size)
+    return ((bounds[:, :1] <= places) & (places < bounds[:, 1:])).astype(np.float64)
+
+
+def family(attribute: Attribute, kind: Kind) -> Family:
+    """Return the queries on an attribute: ranges or prefixes, a hierarchy's nodes, or single categories."""
+    regular, size = attribute.regular, attribute.size
+    if attribute.ordered and regular > 1:
+        cuts = np.unique(np.linspace(0, regular, min(regular + 1, MOST_CUTS)).round().astype(int)).tolist()
+        return (
+            Family(size, spans=tuple((0, cut) for cut in cuts[1:]))
+            if kind == "prefixes"
+            else Family(size, tuple(cuts))
+        )
+    spans = [(place, place + 1) for place in range(regular)]
+    if isinstance(attribute, Nominal) and attribute.hierarchy is not None:
+        spans += [(node.start, node.stop) for node in attribute.hierarchy.nodes[1:]]
+    return Family(size, spans=tuple(spans))
+
+
+class Workload(Protocol):
+    """What a strategy is weighed by."""
+
+    def expected(self, axes: Sequence[Axis]) -> float:
+        """Return the mean over the workload of the query's variance, for unit noise and scale 1."""
+
+
+@dataclass(frozen=True)
+class RandomWorkload:
+    """Random queries: each restricts some attributes, independently, by a member of their family.
+
+    ``some``: between one and all attributes, each number equally likely (Privelet §8.1); otherwise all.
+    """
+
+    families: tuple[Family, ...]
+    some: bool
+
+    def expected(self, axes: Sequence[Axis]) -> float:
+        return self.combine([self.forms(place, axis) for place, axis in enumerate(axes)])
+
+    def forms(self, place: int, axis: Axis) -> tuple[float, float]:
+        """Return (E, F) of an axis."""
+        return _forms(self.families[place], axis)
+
+    def combine(self, forms: Sequence[tuple[float, float]]) -> float:
+        """Return the mean over queries of Π_k E_k or F_k.
+
+        Π_k (F_k + E_k t) = Σ_j c_j t^j sorts the products by the number j of restricted attributes; c_j is
+        the sum over C(d, j) choices of them.
+        """
+        if not self.some:
+            return float(np.prod([restricted for restricted, _ in forms]))
+        polynomial = np.ones(1)
+        for restricted, free in forms:
+            polynomial = np.convolve(polynomial, [free, restricted])
+        d = len(forms)
+        return float(sum(polynomial[j] / comb(d, j) for j in range(1, d + 1)) / d)
+
+
+@lru_cache(maxsize=4096)
+def _forms(family: Family, axis: Axis) -> tuple[float, float]:
+    free = axis.response(np.ones((1, axis.size)))[0]
+    return family.mean(axis), float(free @ free)
+
+
+@dataclass(frozen=True)
+class ListedWorkload:
+    """Given queries, each a sum of product-form terms: per term and axis a mask, or ``None`` for all."""
+
+    queries: tuple[tuple[tuple[NDArray[np.bool_] | None, ...], ...], ...]
+
+    def expected(self, axes: Sequence[Axis]) -> float:
+        total = 0.0
+        responses = [self._responses(place, axis) for place, axis in enumerate(axes)]
+        start = 0
+        for terms in self.queries:
+            inner = np.ones((len(terms), len(terms)))
+            for response in responses:
+                part = response[start : start + len(terms)]
+                inner *= part @ part.T
+            total += inner.sum()
+            start += len(terms)
+        return total / len(self.queries)
+
+    def _responses(self, place: int, axis: Axis) -> FloatArray:
+        masks = [term[place] for terms in self.queries for term in terms]
+        rows = [np.ones(axis.size) if mask is None else mask.astype(np.float64) for mask in masks]
+        return axis.response(np.stack(rows))
+
+
+def random_workload(domain: Domain, kind: Kind = "random") -> RandomWorkload:
+    """Return the workload of a kind over a domain."""
+    return RandomWorkload(tuple(family(attribute, kind) for attribute in domain.attributes), kind == "random")
