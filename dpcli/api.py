@@ -113,8 +113,10 @@ def query(release: Release | str | Path, conditions: Sequence[str] = (), level: 
     from dpcli.estimate.cube import answer
     from dpcli.query.parse import EVERYTHING, parse_condition
 
-    if not 0 < level < 1:
-        raise UsageError(f"The interval's level must lie between 0 and 1, as 0.95 does; {level} does not.")
+    if not 0 < level <= 0.999999:
+        raise UsageError(
+            f"The interval's level must lie between 0 and 0.999999, as 0.95 does; {level} does not."
+        )
     opened = open_release(release) if isinstance(release, (str, Path)) else release
     queries = []
     for text in conditions or (EVERYTHING,):
@@ -137,10 +139,16 @@ def refine(
     refine(opened, threshold=threshold, output=Path(output), replace=replace)
 
 
+def guarantee(release: Release) -> list[str]:
+    """Return a release's guarantee in words, worked out from its numbers and not from what it says."""
+    from dpcli.release.guarantee import sentences
+
+    return sentences(release.metadata)
+
+
 def verify(release: Release) -> None:
-    """Read every count of a release and check it against its digest."""
-    for _ in release.blocks():
-        pass
+    """Read all of a release, and check counts against their digests and labels against the domain."""
+    release.verify()
 
 
 def balance(ledger: str | Path, dataset: str) -> tuple[Fraction, Fraction | None]:
@@ -149,6 +157,18 @@ def balance(ledger: str | Path, dataset: str) -> tuple[Fraction, Fraction | None
 
     books = Ledger(Path(ledger))
     return sum((debit.epsilon for debit in books.debits(dataset)), Fraction(0)), books.cap(dataset)
+
+
+def set_budget(ledger: str | Path, dataset: str, epsilon: str) -> None:
+    """Record the most epsilon that may ever be spent on a dataset."""
+    from dpcli.privacy.exact import parse_epsilon
+    from dpcli.privacy.ledger import Ledger
+
+    try:
+        cap = parse_epsilon(epsilon)
+    except ValueError as error:
+        raise UsageError(f"The budget {error}.") from None
+    Ledger(Path(ledger)).set_cap(dataset, cap)
 
 
 def debits(ledger: str | Path, dataset: str | None = None) -> list[Debit]:

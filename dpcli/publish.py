@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -13,23 +14,25 @@ from numpy.typing import NDArray
 
 from dpcli import __version__
 from dpcli.data.counting import SparseCube, count
+from dpcli.data.domain import Domain
 from dpcli.data.tables import open_table
-from dpcli.errors import DpcliError, UsageError
+from dpcli.errors import DpcliError, OutputError, UsageError
 from dpcli.estimate.law import unit_variance
 from dpcli.estimate.threshold import Thresholding
 from dpcli.parallel import in_order
 from dpcli.plan.design import design
 from dpcli.plan.schema import CubeRelease, Plan
-from dpcli.privacy.cost import ROWS_PER_PERSON
+from dpcli.privacy.cost import ROWS_PER_PERSON, scale_for
 from dpcli.privacy.exact import exact_text
 from dpcli.privacy.gate import Probe
-from dpcli.privacy.ledger import Account, Debit, Ledger
+from dpcli.privacy.ledger import Account, Debit, Ledger, State
 from dpcli.privacy.noise import Keystream
 from dpcli.progress import Reporter, Silent
 from dpcli.release.file import Release, write_release
 from dpcli.release.guarantee import sentences
-from dpcli.release.metadata import Metadata, Noise, Privacy
+from dpcli.release.metadata import Metadata, Noise, Privacy, RowGroup
 from dpcli.release.target import IfExists, existing, targets
+from dpcli.strategy.kronecker import Strategy
 from dpcli.strategy.large import inverse_in_place, is_large
 from dpcli.strategy.observation import Observation
 
@@ -92,28 +95,33 @@ def release(
 
     keystream = Keystream.from_os() if seed is None else Keystream.from_seed(seed)
     debits = [_debit(plan, spec, keystream.token()) for spec in todo]
+    claims = [
+        _metadata(plan, spec, debit, domain, strategy, private=keystream.private)
+        for spec, debit, (domain, strategy) in zip(todo, debits, designs, strict=True)
+    ]
     accounts = (
         ledger.reserve(debits, plan.privacy.budget) if debits and seed is None else list(map(_unpaid, debits))
     )
     done: list[str] = []
-    for spec, (_, strategy), cube, debit, account in zip(todo, designs, cubes, debits, accounts, strict=True):
+    for spec, cube, claim, debit, account in zip(todo, cubes, claims, debits, accounts, strict=True):
         try:
             with reporter.stage(f"Writing {spec.name}") as progress:
                 probe = _probe(plan, cube, account, keystream)
-                observation = probe.measure(strategy, debit.epsilon)
-                metadata = _metadata(plan, spec, debit, observation, cube, private=keystream.private)
+                observation = probe.measure(claim.strategy, debit.epsilon)
+                if observation.scale != claim.noise.scale:
+                    raise AssertionError("the noise drawn is not the noise that the file would state")
                 blocks = _counts(spec, observation)
                 write_release(
-                    paths[spec.name], metadata, blocks, replace=if_exists == "replace", progress=progress
+                    paths[spec.name], claim, blocks, replace=if_exists == "replace", progress=progress
                 )
         except BaseException as error:
             if seed is None:
                 for lost in debits[len(done) :]:
-                    ledger.settle(lost.release_id, "failed")
+                    _settle(ledger, lost, "failed")
                 _explain(error, debits, done)
             raise
         if seed is None:
-            ledger.settle(debit.release_id, "released")
+            _settle(ledger, debit, "released")
         done.append(spec.name)
     return [_outcome(plan, spec, paths[spec.name], kept[spec.name], seed is None) for spec in plan.releases]
 
@@ -166,11 +174,12 @@ def _probe(plan: Plan, cube: SparseCube, account: Account, keystream: Keystream)
 
 
 def _metadata(
-    plan: Plan, spec: CubeRelease, debit: Debit, observation: Observation, cube: SparseCube, *, private: bool
+    plan: Plan, spec: CubeRelease, debit: Debit, domain: Domain, strategy: Strategy, *, private: bool
 ) -> Metadata:
-    """Describe a release. Of the cube, only its public domain is used."""
+    """Describe a release before it is paid for; what is returned was read back as a reader will read it."""
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-    metadata = Metadata(
+    scale = scale_for(strategy, debit.epsilon, plan.privacy.neighbors, ROWS_PER_PERSON)
+    claim = Metadata(
         id=debit.release_id,
         tool=f"dpcli {__version__}",
         created=now if private else None,  # a fixture is the same file every time
@@ -179,14 +188,23 @@ def _metadata(
         name=spec.name,
         mechanism=spec.mechanism,
         steps=list(spec.refine),
-        domain=cube.domain.describe(),
-        strategy=observation.strategy.describe(),
-        noise=Noise(scale=exact_text(observation.scale)),
+        domain=domain.describe(),
+        strategy=strategy.describe(),
+        noise=Noise(scale=scale),
         privacy=Privacy(
             epsilon=debit.epsilon, neighbors=plan.privacy.neighbors, rows_per_person=ROWS_PER_PERSON
         ),
     )
-    return metadata.model_copy(update={"guarantee": sentences(metadata)})
+    claim = claim.model_copy(update={"guarantee": sentences(claim)})
+    whole = claim.model_copy(update={"blocks": [RowGroup(rows=domain.size, sha256="")]})
+    read_back = Metadata.from_json(whole.to_json().encode(), spec.name)
+    return read_back.model_copy(update={"blocks": []})
+
+
+def _settle(ledger: Ledger, debit: Debit, state: State) -> None:
+    """Note how a release ended; the epsilon is spent anyway, so a ledger that fails now is no error."""
+    with suppress(OutputError):
+        ledger.settle(debit.release_id, state)
 
 
 def _explain(error: BaseException, debits: list[Debit], done: list[str]) -> None:

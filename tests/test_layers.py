@@ -24,7 +24,7 @@ PRIVATE = {
 }
 MAY_REACH_PRIVATE = PRIVATE | {"dpcli.api"}
 
-NUMPY_RANDOM = {"dpcli.query.workload", "dpcli.strategy.workloads", "dpcli.strategy.fit"}
+NUMPY_RANDOM = {"dpcli.query.workload", "dpcli.strategy.workloads"}
 
 # Each layer may import itself and what stands before it.
 LAYERS = [

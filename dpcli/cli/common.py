@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import os
 import shutil
+import signal
 import sys
 import textwrap
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,6 +100,8 @@ def plain_command(function: Function) -> Function:
     @click.option("--debug", is_flag=True, help="Show a traceback on errors. It may show private values.")
     @functools.wraps(function)
     def run(*args: Any, quiet: bool, debug: bool, form: str = "table", **options: Any) -> None:
+        with suppress(ValueError):  # only the main thread may; elsewhere nothing is to be done
+            signal.signal(signal.SIGTERM, _terminate)
         try:
             function(Output(form, quiet), *args, **options)
         except (click.ClickException, click.exceptions.Exit):
@@ -111,9 +114,15 @@ def plain_command(function: Function) -> Function:
             if debug:
                 traceback.print_exc()
             click.echo(_wrapped(f"Error: {_message(error)}"), err=True)
-            sys.exit(error.exit_code if isinstance(error, DpcliError) else 1)
+            usage = 2 if isinstance(error, OSError) else 1
+            sys.exit(error.exit_code if isinstance(error, DpcliError) else usage)
 
     return run
+
+
+def _terminate(number: int, frame: object) -> None:
+    """Turn a polite request to stop into an interrupt, so that nothing half-done is left behind."""
+    raise KeyboardInterrupt
 
 
 def _wrapped(text: str) -> str:
@@ -130,6 +139,8 @@ def _message(error: BaseException) -> str:
         return str(error)
     if isinstance(error, KeyboardInterrupt):
         words = "Interrupted."
+    elif isinstance(error, OSError):
+        words = f"Cannot use {error.filename or 'the output'}: {error.strerror}."
     elif isinstance(error, MemoryError):
         words = "Not enough memory. Use wider bins or fewer attributes, or run on a larger machine."
     else:

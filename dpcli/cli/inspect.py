@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 @click.command(no_args_is_help=True)
-@click.argument("release", type=click.Path())
-@click.option("--verify", is_flag=True, help="Also read every count and check it against its digest.")
+@click.argument("release", type=click.Path(readable=False))
+@click.option("--verify", is_flag=True, help="Also read every count and label and check them.")
 @command
 def inspect(output: Output, release: str, verify: bool) -> None:
     """Show a release file's guarantee, in words and numbers, and its attributes.
@@ -32,7 +32,7 @@ def inspect(output: Output, release: str, verify: bool) -> None:
     opened = open_and_warn(output, release)
     if verify:
         api.verify(opened)
-        output.note("Every count matches its digest.")
+        output.note("Every count matches its digest, and every label is in its place.")
     if output.form == "json":
         output.text(json.dumps(opened.metadata.document(), indent=2, ensure_ascii=False))
         return
@@ -40,7 +40,7 @@ def inspect(output: Output, release: str, verify: bool) -> None:
         output.text("\n".join(f"{what:12} {value}" for what, value in _summary(opened).items()) + "\n")
     output.records(_attributes(opened))
     if output.form == "table":
-        output.text("\n".join(["", "The guarantee:", *(f"- {line}" for line in opened.metadata.guarantee)]))
+        output.text("\n".join(["", "The guarantee:", *(f"- {line}" for line in api.guarantee(opened))]))
 
 
 def _summary(release: Release) -> dict[str, str]:
@@ -54,7 +54,7 @@ def _summary(release: Release) -> dict[str, str]:
         "mechanism": metadata.mechanism,
         "epsilon": f"{exact_text(metadata.privacy.epsilon)}, {metadata.privacy.neighbors} neighbours"
         f" (recomputed from strategy and noise: {exact_text(metadata.spent())})",
-        "noise": f"{metadata.noise.law}, scale {metadata.noise.scale}",
+        "noise": f"{metadata.noise.law}, scale {exact_text(metadata.noise.scale)}",
         "randomness": metadata.randomness if metadata.private else "seeded: NOT PRIVATE",
     }
 

@@ -5,14 +5,32 @@ from __future__ import annotations
 import click
 
 from dpcli import api
-from dpcli.cli.common import Output, command, ledger_option
+from dpcli.cli.common import Output, command, ledger_option, plain_command
 
 COLUMNS = ("time", "dataset", "release", "epsilon", "neighbors", "state", "release_id")
 
 
 @click.group()
 def ledger() -> None:
-    """Show what each dataset has spent."""
+    """Show what each dataset has spent, and set budgets."""
+
+
+@ledger.command("set-budget", no_args_is_help=True)
+@click.argument("dataset")
+@click.argument("epsilon")
+@ledger_option
+@plain_command
+def set_budget(output: Output, dataset: str, epsilon: str, ledger: str) -> None:
+    """Record EPSILON as the most that may ever be spent on DATASET, in place of what was recorded before.
+
+    A plan's 'budget' can only lower what is recorded. Raise it only if what people were promised allows it.
+
+    \b
+    Example:
+      dpcli ledger set-budget census-2026 10
+    """
+    api.set_budget(ledger, dataset, epsilon)
+    output.note(f"The budget of dataset '{dataset}' is epsilon {epsilon} now, by the ledger {ledger}.")
 
 
 @ledger.command()

@@ -18,7 +18,7 @@ def plan() -> None:
 
 
 @plan.command(no_args_is_help=True)
-@click.argument("path", type=click.Path(), metavar="PLAN")
+@click.argument("path", type=click.Path(readable=False), metavar="PLAN")
 @command
 def check(output: Output, path: str) -> None:
     """Check PLAN and the hierarchies that it names; print its releases. No table is opened.
@@ -47,7 +47,7 @@ def check(output: Output, path: str) -> None:
 
 
 @plan.command(no_args_is_help=True)
-@click.argument("path", type=click.Path(), metavar="PLAN")
+@click.argument("path", type=click.Path(readable=False), metavar="PLAN")
 @command
 def explain(output: Output, path: str) -> None:
     """Compare what every mechanism would give for PLAN's releases, before any data is read.
@@ -68,7 +68,7 @@ def explain(output: Output, path: str) -> None:
 
 
 @plan.command(no_args_is_help=True)
-@click.argument("table", type=click.Path())
+@click.argument("table", type=click.Path(readable=False))
 @click.option(
     "-o", "--output", "target", type=click.Path(dir_okay=False), help="Write here instead of to stdout."
 )

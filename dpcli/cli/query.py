@@ -11,7 +11,7 @@ COLUMNS = ("query", "value", "stderr", "low", "high", "how")
 
 
 @click.command(no_args_is_help=True)
-@click.argument("release", type=click.Path())
+@click.argument("release", type=click.Path(readable=False))
 @click.argument("conditions", nargs=-1, metavar="[CONDITION]...")
 @click.option(
     "--interval",

@@ -9,7 +9,7 @@ from dpcli.cli.common import Output, open_and_warn, plain_command
 
 
 @click.command(no_args_is_help=True)
-@click.argument("release", type=click.Path())
+@click.argument("release", type=click.Path(readable=False))
 @click.option("--threshold", is_flag=True, help="Privelet*: soft-threshold the wavelet coefficients.")
 @click.option(
     "-o", "--output", "target", type=click.Path(dir_okay=False), required=True, help="The file to write."

@@ -15,10 +15,13 @@ if TYPE_CHECKING:
 
 
 @click.command(no_args_is_help=True)
-@click.argument("plan", type=click.Path())
-@click.argument("table", type=click.Path(), required=False)
+@click.argument("plan", type=click.Path(readable=False))
+@click.argument("table", type=click.Path(readable=False), required=False)
 @click.option(
-    "-o", "--output", type=click.Path(), help="The file to write; a folder if the plan has several releases."
+    "-o",
+    "--output",
+    type=click.Path(readable=False),
+    help="The file to write; a folder if the plan has several releases.",
 )
 @click.option(
     "--dry-run", is_flag=True, help="Show cost and expected error; open no table, spend and write nothing."
@@ -92,7 +95,7 @@ def _dry_run(output_to: Output, plan: str, ledger: str) -> None:
     output_to.records([forecast.record() for forecast in api.forecast(loaded)], tall=True)
     output_to.note(
         "cell_95 is the half-width of a single cell's 95 % interval. range_rmse and range_worst are the root"
-        " mean square and the largest standard error over 1,000 random range queries on some or all of the"
-        " attributes. Nothing was read, spent or written."
+        " mean square and the largest standard error over random ranges on some or all of the attributes."
+        " Nothing was read, spent or written."
     )
     output_to.note(_balance(ledger, loaded))

@@ -30,13 +30,14 @@ def as_table(records: Records, columns: Sequence[str], *, header: bool = True) -
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=SIMPLE_HEAD if header else None, pad_edge=False, show_header=header)
     for name in columns:
         numeric = any(isinstance(record[name], (int, float)) for record in records)
-        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+        table.add_column(Text(name), justify="right" if numeric else "left", overflow="fold")
     for record in records:
-        table.add_row(*(readable(record[name]) for name in columns))
+        table.add_row(*(Text(readable(record[name])) for name in columns))
     console = Console(file=io.StringIO(), width=Console().width if Console().is_terminal else 160)
     console.print(table)
     return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines() if line.strip()) + "\n"  # type: ignore[attr-defined]
@@ -47,7 +48,7 @@ def readable(value: object) -> str:
     if value is None:
         return "–"
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return str(value)
+        return "".join(c if c.isprintable() else "\ufffd" for c in str(value))
     if isinstance(value, int) or value.is_integer():
         return f"{value:,.0f}"
     return f"{value:,.1f}" if abs(value) >= 100 else f"{value:.3g}"

@@ -86,8 +86,8 @@ def _files(path: Path) -> tuple[Path, ...]:
             folder = next((item.name for item in inside if item.is_dir()), None)
             if folder is not None:
                 raise DataError(
-                    f"Folder {path} has the subfolder '{folder}', and a table's files must be in one folder."
-                    " Move them into one, or name the subfolder."
+                    f"Folder {path} has subfolders, and a table's files must be in one folder."
+                    " Move them into one, or name a subfolder."
                 )
             files = [item for item in inside if item.name.lower().endswith(_ENDINGS)]
             if not files:
@@ -119,14 +119,14 @@ def _separator(file: Path) -> str | None:
 def _check_columns(file: Path, names: list[str], wanted: Sequence[str], *, sure: bool) -> None:
     """Refuse a table in which a wanted column is missing or stands twice.
 
-    Unless it is ``sure`` that the names are names, they are told only if one of them is wanted, or is like
-    a wanted one: the first line of a file without a header is a person's row.
+    Unless it is ``sure`` that the names are names, they are never told: the first line of a CSV file without
+    a header is a person's row.
     """
     missing = [name for name in wanted if name not in names]
     if missing:
         problem = f"Table {file} has no column {listed(map(repr, missing))}."
-        near = did_you_mean(missing[0], names) if len(missing) == 1 else ""
-        if sure or near or len(missing) < len(wanted):
+        if sure:
+            near = did_you_mean(missing[0], names) if len(missing) == 1 else ""
             raise DataError(f"{problem}{near} It has: {listed(names)}.")
         raise DataError(f"{problem} Its first line must hold the names of the columns that the plan uses.")
     for name in wanted:
@@ -140,6 +140,10 @@ def _check_columns(file: Path, names: list[str], wanted: Sequence[str], *, sure:
 def _parquet_names(file: Path) -> list[str]:
     try:
         with pq.ParquetFile(file) as parquet:
+            if b"dpcli" in (parquet.metadata.metadata or {}):
+                raise DataError(
+                    f"Table {file} is a release made by dpcli, not a table of people. Name the table."
+                )
             return list(parquet.schema_arrow.names)
     except (pa.ArrowException, OSError):
         raise _damaged(file, "Parquet") from None
@@ -151,7 +155,8 @@ def _parquet_batches(
     """Yield the rows of a Parquet file and the fraction of it that was read; texts come as dictionaries."""
     done = 0
     try:
-        with pq.ParquetFile(file, read_dictionary=list(columns)) as parquet:
+        texts = [name for name in columns if pa.types.is_string(pq.read_schema(file).field(name).type)]
+        with pq.ParquetFile(file, read_dictionary=texts) as parquet:
             for batch in parquet.iter_batches(batch_rows, columns=list(columns)):
                 done += batch.num_rows
                 yield batch, done / parquet.metadata.num_rows

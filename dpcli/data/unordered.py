@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -30,11 +31,7 @@ class Nominal(Attribute):
         if values is not None:
             if not values:
                 raise ValueError("is empty; list at least one label")
-            twice = (
-                sorted({value for value in values if values.count(value) > 1})[:3]
-                if len(set(values)) < len(values)
-                else []
-            )
+            twice = sorted(value for value, times in Counter(values).items() if times > 1)[:3]
             if twice:
                 raise ValueError(
                     f"has {listed(map(repr, twice))} more than once; every label must stand once"

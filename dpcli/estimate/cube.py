@@ -31,7 +31,7 @@ def answer(release: Release, queries: Sequence[Query], level: float) -> list[Ans
         if metadata.steps:
             answers.append(Answer(query.text, value, None, None, None, "none", query.warnings))
             continue
-        error, half, how = error_of(query, metadata.strategy, metadata.noise.exact_scale, level)
+        error, half, how = error_of(query, metadata.strategy, metadata.noise.scale, level)
         answers.append(Answer(query.text, value, error, value - half, value + half, how, query.warnings))
     return answers
 

@@ -16,7 +16,6 @@ import numpy as np
 from dpcli.estimate.answer import How
 from dpcli.strategy.axis import FloatArray, IntArray
 
-MOST_EXACT = 1000
 MOST_GROUPS = 128
 _LATTICE, _GRID = 1 << 15, 1 << 13
 
@@ -29,14 +28,9 @@ def unit_variance(scale: Fraction) -> float:
 
 @lru_cache(maxsize=4096)
 def sum_half_width(scale: Fraction, draws: int, level: float) -> tuple[float, How]:
-    """Return the least whole h such that a sum of ``draws`` draws lies within ±h with probability ≥ level.
-
-    Up to ``MOST_EXACT`` draws from the exact law; above that the sum is normal to within a thousandth of h.
-    """
+    """Return a whole h such that a sum of ``draws`` draws lies within ±h with probability >= level."""
     if draws == 0:
         return 0.0, "exact"
-    if draws > MOST_EXACT:
-        return _normal(draws * unit_variance(scale), level), "normal"
     if draws == 1:
         return float(_one_draw(float(1 / scale), level)), "exact"
     return _many_draws(float(1 / scale), draws, level), "exact"
@@ -101,7 +95,7 @@ def _many_draws(rate: float, draws: int, level: float) -> float:
         step *= 2
     angle = 2 * np.pi * np.arange(_LATTICE // 2 + 1) / (_LATTICE * step)
     q, gap = exp(-rate), expm1(-rate) ** 2
-    characteristic = (gap / (gap + 4 * q * np.sin(angle / 2) ** 2)) ** draws
+    characteristic = np.exp(-draws * np.log1p(4 * q / gap * np.sin(angle / 2) ** 2))
     mass = np.fft.irfft(characteristic, _LATTICE)
     within = mass[0] + 2 * np.cumsum(np.concatenate(([0.0], mass[1 : _LATTICE // 2])))
-    return float(step * int(np.searchsorted(within, level - 1e-12)))
+    return float(step * int(np.searchsorted(within, level - 1e-12)) + step // 2)

@@ -26,7 +26,7 @@ def refine(release: Release, *, threshold: bool, output: Path, replace: bool) ->
         raise UsageError(f"{release.path} is thresholded already.")
     check_writable(output)
     strategy = metadata.strategy
-    thresholding = Thresholding(strategy, unit_variance(metadata.noise.exact_scale), fitted=True)
+    thresholding = Thresholding(strategy, unit_variance(metadata.noise.scale), fitted=True)
     steps = [*metadata.steps, "threshold"]
     name = hashlib.sha256("|".join([metadata.id, *steps]).encode()).hexdigest()[:32]
     refined = metadata.model_copy(update={"id": name, "steps": steps, "parents": [metadata.id]})

@@ -9,7 +9,7 @@ from dpcli.data.attributes import Attribute, Nominal
 from dpcli.data.domain import Domain
 from dpcli.mechanisms import Options
 from dpcli.mechanisms.choice import best_mix, workload_of
-from dpcli.mechanisms.optimized import fitted
+from dpcli.mechanisms.optimized import with_fitted
 from dpcli.mechanisms.privelet import wavelet
 from dpcli.strategy.axis import Axis
 from dpcli.strategy.identity import Identity
@@ -17,7 +17,7 @@ from dpcli.strategy.kronecker import Strategy
 from dpcli.strategy.tree import Tree
 
 MOST_CELLS_TO_FIT = 1 << 24
-"""Above this a fitted axis, which multiplies by a dense matrix, would cost more time than it is worth."""
+"""Above this a fitted axis would cost more time in transforms than it is worth."""
 
 
 def strategy(domain: Domain, options: Options) -> Strategy:
@@ -25,8 +25,7 @@ def strategy(domain: Domain, options: Options) -> Strategy:
     workload = workload_of(domain, options)
     candidates = [candidates_for(attribute) for attribute in domain.attributes]
     if domain.size <= MOST_CELLS_TO_FIT:
-        for place, more in enumerate(fitted(domain, options)):
-            candidates[place] += more
+        candidates = with_fitted(domain, options, candidates)
     return best_mix(candidates, workload)
 
 
@@ -51,9 +50,9 @@ def _trees(size: int) -> list[Axis]:
     """Return k-ary trees with up to three levels above the cells, with and without the root."""
     found: list[Axis] = []
     widest = max(2, min(64, 2 * isqrt(size)))
-    for branching in range(2, widest + 1):
+    for branching in [b for b in (*range(2, 21), 24, 28, 32, 40, 48, 64) if b <= widest]:
         heights = [height for height in range(1, 12) if branching**height < size]
-        for count in range(min(3, len(heights)) + 1):
+        for count in range(min(3 if branching > 2 else 2, len(heights)) + 1):
             for levels in combinations(heights, count):
                 found += [Tree.kary(size, branching, levels, root=root) for root in (True, False)]
     return found

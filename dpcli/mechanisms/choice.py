@@ -13,7 +13,7 @@ from dpcli.strategy.kronecker import Strategy
 from dpcli.strategy.workloads import Family, ListedWorkload, RandomWorkload, Workload, random_workload
 
 MOST_MIXES = 20_000
-SHORT, SAMPLE = 40, 64
+SHORT, SAMPLE = 32, 64
 
 
 def workload_of(domain: Domain, options: Options) -> Workload:

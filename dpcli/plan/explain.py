@@ -108,7 +108,7 @@ def _prospect(plan: Plan, spec: CubeRelease, mechanism: str) -> Prospect:
     workload = workload_of(domain, asked)
     epsilon = plan.shares()[spec.name]
     scale = scale_for(strategy, epsilon, plan.privacy.neighbors, ROWS_PER_PERSON)
-    worst, query = _worst(workload, strategy, domain)
+    worst, query = worst_query(workload, strategy, domain)
     unit = unit_variance(scale)
     return Prospect(
         release=spec.name,
@@ -123,7 +123,7 @@ def _prospect(plan: Plan, spec: CubeRelease, mechanism: str) -> Prospect:
     )
 
 
-def _worst(workload: Workload, strategy: Strategy, domain: Domain) -> tuple[float, str]:
+def worst_query(workload: Workload, strategy: Strategy, domain: Domain) -> tuple[float, str]:
     """Return the largest variance of a workload's query for unit noise, and that query in words."""
     if isinstance(workload, ListedWorkload):
         each = [ListedWorkload((terms,)).expected(strategy.axes) for terms in workload.queries]

@@ -10,15 +10,14 @@ import numpy as np
 
 from dpcli.data.domain import Domain
 from dpcli.estimate.cube import error_of
-from dpcli.estimate.variance import noise_in_answer
+from dpcli.estimate.law import unit_variance
 from dpcli.plan.design import design
+from dpcli.plan.explain import worst_query
 from dpcli.plan.schema import Plan
 from dpcli.privacy.cost import ROWS_PER_PERSON, scale_for
 from dpcli.privacy.exact import exact_text
 from dpcli.query.product import Query
-from dpcli.query.workload import random_ranges
-
-RANGES = 1000
+from dpcli.strategy.workloads import random_workload
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,8 @@ def forecast(plan: Plan, level: float = 0.95) -> list[Forecast]:
         domain, strategy = design(plan, spec)
         epsilon = plan.shares()[spec.name]
         scale = scale_for(strategy, epsilon, plan.privacy.neighbors, ROWS_PER_PERSON)
-        variances = [noise_in_answer(q, strategy, scale).variance for q in random_ranges(domain, RANGES)]
+        workload = random_workload(domain)
+        unit = unit_variance(scale)
         cell, half, _ = error_of(_first_cell(domain), strategy, scale, level)
         found.append(
             Forecast(
@@ -75,8 +75,8 @@ def forecast(plan: Plan, level: float = 0.95) -> list[Forecast]:
                 scale=scale,
                 cell_stderr=cell,
                 cell_half_width=half,
-                range_rmse=sqrt(sum(variances) / len(variances)),
-                range_worst=sqrt(max(variances)),
+                range_rmse=sqrt(unit * workload.expected(strategy.axes)),
+                range_worst=sqrt(unit * worst_query(workload, strategy, domain)[0]),
             )
         )
     return found

@@ -174,8 +174,8 @@ class CubeRelease(_Strict):
         None,
         description=(
             "For privelet, optimized and auto: what to be good at. 'random' (default): ranges and hierarchy"
-            " nodes on some or all attributes; 'ranges': on all of them; 'prefixes': ranges from the lowest"
-            " value; or a list of conditions as in a query."
+            " nodes on some or all attributes; 'ranges': ranges of any width on all of them; 'prefixes':"
+            " ranges from the lowest value; or a list of conditions as in a query."
         ),
     )
     refine: tuple[Literal["threshold"], ...] = Field(

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
+_EXACT = re.compile(r"\d{1,60}(\.\d{1,60}|/[1-9]\d{0,59})?", re.ASCII)
 _DECIMAL = re.compile(r"\+?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
 SMALLEST, LARGEST = Fraction(1, 10**9), Fraction(10**6)
 
@@ -36,6 +37,16 @@ def parse_epsilon(value: Any) -> Fraction:
     return number
 
 
+def parse_exact(value: Any) -> Fraction:
+    """Read what :func:`exact_text` writes, a decimal or a fraction above 0, as it stands in a file."""
+    if not isinstance(value, str) or not _EXACT.fullmatch(value) or "/0" in value[-2:]:
+        raise ValueError("must be a positive number written as 0.5 or 1/3")
+    number = Fraction(value)
+    if number <= 0:
+        raise ValueError("must be above 0")
+    return number
+
+
 def exact_text(number: Fraction) -> str:
     """Write a fraction exactly: ``0.3`` where it is a finite decimal, ``1/3`` where it is not."""
     denominator, twos, fives = number.denominator, 0, 0
@@ -50,6 +61,13 @@ def exact_text(number: Fraction) -> str:
     whole, part = (digits[:-places], digits[-places:]) if places else (digits, "")
     return ("-" if number < 0 else "") + whole + (f".{part}" if part else "")
 
+
+Exact = Annotated[
+    Fraction,
+    BeforeValidator(lambda value: value if isinstance(value, Fraction) else parse_exact(value)),
+    PlainSerializer(exact_text, return_type=str),
+]
+"""A positive fraction, kept in files as text."""
 
 Epsilon = Annotated[
     Fraction,

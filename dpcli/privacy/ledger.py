@@ -7,6 +7,7 @@ happens afterwards, the reservation stays spent: a crash loses budget, never pri
 from __future__ import annotations
 
 import datetime as dt
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -79,7 +80,7 @@ class Ledger:
     def reserve(self, debits: Sequence[Debit], cap: Fraction | None) -> list[Account]:
         """Debit all releases in one durable transaction, or raise ``BudgetError`` and debit nothing.
 
-        ``cap`` is the dataset's lifetime budget; without one, the cap last recorded for it holds.
+        ``cap`` is the dataset's lifetime budget by the plan; the lowest that was ever recorded for it holds.
 
         Proof: ``BEGIN IMMEDIATE`` lets one process at a time read the sum and write, so two runs cannot
         both take the last of the budget; ``synchronous = EXTRA`` puts the rows on disk before this returns,
@@ -90,9 +91,12 @@ class Ledger:
         with self._open(create=True) as database:
             database.execute("BEGIN IMMEDIATE")
             try:
-                if cap is not None:
-                    database.execute("INSERT OR REPLACE INTO caps VALUES (?, ?)", (dataset, exact_text(cap)))
-                limit = self._cap(database, dataset)
+                known = self._cap(database, dataset)
+                limit = min((c for c in (cap, known) if c is not None), default=None)
+                if limit is not None:
+                    database.execute(
+                        "INSERT OR REPLACE INTO caps VALUES (?, ?)", (dataset, exact_text(limit))
+                    )
                 spent = sum((debit.epsilon for debit in self._debits(database, dataset)), Fraction(0))
                 asked = sum((debit.epsilon for debit in debits), Fraction(0))
                 if limit is not None and spent + asked > limit:
@@ -100,7 +104,8 @@ class Ledger:
                         f"Dataset '{dataset}' has a budget of epsilon {exact_text(limit)} and has spent"
                         f" {exact_text(spent)}; this release asks for {exact_text(asked)}, and only"
                         f" {exact_text(max(limit - spent, Fraction(0)))} is left. Nothing was spent."
-                        " Lower the plan's epsilon, or raise 'budget' if what people were promised allows it."
+                        " Lower the plan's epsilon, or, if what people were promised allows it, raise the"
+                        f" budget with 'dpcli ledger set-budget {dataset}'."
                     )
                 database.executemany(
                     "INSERT INTO debits VALUES (?, ?, ?, ?, ?, ?, ?, 'reserved')",
@@ -119,7 +124,8 @@ class Ledger:
                 )
                 database.execute("COMMIT")
             except BaseException:
-                database.execute("ROLLBACK")
+                if database.in_transaction:
+                    database.execute("ROLLBACK")
                 raise
         return [Account(debit.epsilon) for debit in debits]
 
@@ -128,19 +134,27 @@ class Ledger:
         with self._open(create=False) as database:
             database.execute("UPDATE debits SET state = ? WHERE release_id = ?", (state, release_id))
 
+    def set_cap(self, dataset: str, cap: Fraction) -> None:
+        """Record another lifetime budget for a dataset, higher or lower."""
+        with self._open(create=True) as database:
+            database.execute("INSERT OR REPLACE INTO caps VALUES (?, ?)", (dataset, exact_text(cap)))
+
     def cap(self, dataset: str) -> Fraction | None:
         """Return the dataset's recorded lifetime budget, if there is one."""
-        if not self.path.exists():
+        if not self._exists():
             return None
         with self._open(create=False) as database:
             return self._cap(database, dataset)
 
     def debits(self, dataset: str | None = None) -> list[Debit]:
         """Return all debits, oldest first, of one dataset or of all."""
-        if not self.path.exists():
+        if not self._exists():
             return []
         with self._open(create=False) as database:
             return self._debits(database, dataset)
+
+    def _exists(self) -> bool:
+        return os.path.exists(self.path) and os.path.getsize(self.path) > 0
 
     @contextmanager
     def _open(self, *, create: bool) -> Iterator[sqlite3.Connection]:
@@ -156,8 +170,8 @@ class Ledger:
                 yield database
         except (sqlite3.Error, OSError) as error:
             raise OutputError(
-                f"The ledger {self.path} cannot be used ({error}). Nothing was drawn. Check that it is"
-                " a dpcli ledger and that its folder can be written, or name another with --ledger."
+                f"The ledger {self.path} cannot be used ({error}). Check that it is a dpcli ledger and that"
+                " its folder can be written, or name another with --ledger."
             ) from error
 
     @staticmethod

@@ -6,6 +6,7 @@ where its attribute is not mentioned.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -35,8 +36,11 @@ def parse_condition(text: str, domain: Domain) -> Query:
     """Read a condition such as ``age between 30 and 39 and sex = 'F'``; ``true`` counts every cell."""
     if not text.strip():
         raise QueryError("The condition is empty; write one such as \"age >= 65\", or 'true' for everything.")
+    logging.getLogger("sqlglot").setLevel(logging.ERROR)
     try:
         parsed = sqlglot.condition(text)
+    except RecursionError:
+        raise QueryError("The condition is nested too deeply; ask it as several questions.") from None
     except sqlglot.errors.SqlglotError:
         raise QueryError(
             f"Cannot read the condition {text!r}. Write it as in a SQL WHERE clause: age between 30 and 39"
@@ -98,14 +102,16 @@ class _Reader:
                 return self._atom(node, name, spans, negated is not (operator is exp.NEQ))
             below = attribute.below(self._literal(value), inclusive=operator in (exp.LTE, exp.GT))
         span = (0, below) if operator in (exp.LT, exp.LTE) else (below, attribute.regular)
-        return self._atom(node, name, {span}, negated)
+        return self._atom(node, name, {span}, negated, ranged=True)
 
     def _between(self, node: Node, negated: bool) -> list[Term]:
         name, attribute = self._attribute(node.this)
+        if node.args.get("symmetric"):
+            raise QueryError("Cannot answer 'between symmetric'; write the lower value first.")
         with _about(name):
             start = attribute.below(self._literal(node.args["low"]), inclusive=False)
             stop = attribute.below(self._literal(node.args["high"]), inclusive=True)
-        return self._atom(node, name, {(start, stop)}, negated)
+        return self._atom(node, name, {(start, stop)}, negated, ranged=True)
 
     def _membership(self, node: Node, negated: bool) -> list[Term]:
         name, attribute = self._attribute(node.this)
@@ -124,6 +130,10 @@ class _Reader:
             terms = self.read(exp.EQ(this=node.this, expression=node.expression), negated=False)
             return complement(terms) if negated else terms
         name, attribute = self._attribute(node.this)
+        if not isinstance(node.expression, exp.Null):
+            raise QueryError(
+                f"Cannot answer {node.sql()!r}: 'is' goes with null, true or false; use = for values."
+            )
         if attribute.missing_code is None:
             raise QueryError(
                 f"Attribute '{name}' has no category for missing values; that needs 'missing: own-category'"
@@ -133,7 +143,14 @@ class _Reader:
         mask[attribute.missing_code] = True
         return [{self.domain.names.index(name): ~mask if negated else mask}]
 
-    def _atom(self, node: Node, name: str, spans: set[Span], negated: bool) -> list[Term]:
+    def _atom(
+        self, node: Node, name: str, spans: set[Span], negated: bool, *, ranged: bool = False
+    ) -> list[Term]:
+        """Return the term of some categories of one attribute, or of all but these.
+
+        Values outside the domain, counted as other, may lie on either side of a range: like missing values
+        they fulfil neither it nor its negation.
+        """
         axis = self.domain.names.index(name)
         attribute = self.domain.attributes[axis]
         mask: Mask = np.zeros(attribute.size, np.bool_)
@@ -149,8 +166,9 @@ class _Reader:
             )
         if negated:
             mask = ~mask
-            if attribute.missing_code is not None:
-                mask[attribute.missing_code] = False
+            for code in (attribute.missing_code, attribute.other_code if ranged else None):
+                if code is not None:
+                    mask[code] = False
         return [{axis: mask}] if mask.any() else []
 
     def _attribute(self, node: Node) -> tuple[str, Attribute]:

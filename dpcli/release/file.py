@@ -7,6 +7,7 @@ block of cells is one row group.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dpcli.data.attributes import Attribute
+from dpcli.data.attributes import Attribute, Integers
 from dpcli.data.domain import Domain
 from dpcli.errors import ReleaseFileError
 from dpcli.release.metadata import Metadata, RowGroup
@@ -28,6 +29,7 @@ from dpcli.release.whole import whole_file
 KEY = b"dpcli"
 COUNT = "count"
 ROW_GROUP = 1 << 20
+MOST_COUNT = 2**53
 Progress = Callable[[float], None]
 
 
@@ -58,23 +60,54 @@ class Release:
                         raise ReleaseFileError(
                             f"{self.path} is damaged: its counts do not match their digest."
                         )
+                    if not (np.abs(values) < MOST_COUNT).all():
+                        raise ReleaseFileError(f"{self.path} holds counts that no table can have.")
                     yield values
         except (pa.ArrowException, OSError, IndexError):
             raise ReleaseFileError(f"{self.path} is damaged: its counts cannot be read.") from None
+
+    def verify(self) -> None:
+        """Read everything, and check counts against their digests and labels against the domain."""
+        start = 0
+        labels = _LabelColumns(self.domain)
+        try:
+            with pq.ParquetFile(self.path, memory_map=True, page_checksum_verification=True) as file:
+                for group, counts in enumerate(self.blocks()):
+                    table = file.read_row_group(group, columns=list(self.domain.names))
+                    expected = labels.rows(start, start + len(counts))
+                    if not all(map(_same_labels, table.itercolumns(), expected)):
+                        raise ReleaseFileError(f"{self.path} is damaged: its labels are not in their places.")
+                    start += len(counts)
+        except (pa.ArrowException, OSError):
+            raise ReleaseFileError(f"{self.path} is damaged: its labels cannot be read.") from None
+
+
+def _value_types(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
+    """Return names and types of columns; readers keep a dictionary or its values, as they like."""
+    types = [getattr(kind, "value_type", kind) for kind in schema.types]
+    return list(zip(schema.names, types, strict=True))
+
+
+def _same_labels(column: pa.ChunkedArray, expected: pa.DictionaryArray) -> bool:
+    """Compare labels, whatever dictionaries they are kept in."""
+    kind = expected.type.value_type
+    return bool(column.cast(kind).combine_chunks().equals(expected.cast(kind)))
 
 
 def open_release(path: str | Path) -> Release:
     """Open a release file, checking format, version, shape, digest and the epsilon that it claims."""
     path = Path(path)
-    if not path.exists():
+    if not os.path.exists(path):
         raise ReleaseFileError(f"There is no release file {path}.")
     if path.is_dir():
         raise ReleaseFileError(f"{path} is a folder; name one of the release files in it.")
     try:
+        if not path.is_file():
+            raise OSError("no regular file")
         with pq.ParquetFile(path, memory_map=True) as file:
             document = (file.metadata.metadata or {}).get(KEY)
-            columns, rows, groups = file.schema_arrow.names, file.metadata.num_rows, file.num_row_groups
-    except (pa.ArrowException, OSError):
+            schema, rows, groups = file.schema_arrow, file.metadata.num_rows, file.num_row_groups
+    except (pa.ArrowException, OSError, ValueError):
         raise ReleaseFileError(
             f"{path} cannot be read as Parquet: it is damaged, cut short, or not a release file."
         ) from None
@@ -83,8 +116,8 @@ def open_release(path: str | Path) -> Release:
             f"{path} is a Parquet file, but not a dpcli release: it has no dpcli metadata."
         )
     metadata = Metadata.from_json(document, str(path))
-    expected = [*metadata.domain.names, COUNT]
-    if columns != expected or rows != metadata.domain.size or groups != len(metadata.blocks):
+    fits = _value_types(schema) == _value_types(_schema(metadata))
+    if not fits or rows != metadata.domain.size or groups != len(metadata.blocks):
         raise ReleaseFileError(f"{path} is damaged: its columns or rows do not match its metadata.")
     return Release(path, metadata)
 
@@ -107,11 +140,9 @@ def write_release(
         try:
             for values in _row_groups(blocks):
                 if writer is None:
-                    fields = [pa.field(n, c.type) for n, c in zip(domain.names, columns.columns, strict=True)]
-                    schema = pa.schema([*fields, pa.field(COUNT, pa.from_numpy_dtype(values.dtype), False)])
                     writer = pq.ParquetWriter(
                         temporary,
-                        schema,
+                        _schema(metadata),
                         compression="zstd",
                         use_dictionary=list(domain.names),
                         write_page_checksum=True,
@@ -130,6 +161,14 @@ def write_release(
         finally:
             if writer is not None:
                 writer.close()
+
+
+def _schema(metadata: Metadata) -> pa.Schema:
+    """Return the columns of a release's file: whole counts where every cell was measured by itself."""
+    whole = not metadata.strategy.inner and not metadata.steps
+    labels = zip(metadata.domain.names, map(_label_type, metadata.domain.attributes), strict=True)
+    fields = [pa.field(name, kind) for name, kind in labels]
+    return pa.schema([*fields, pa.field(COUNT, pa.int64() if whole else pa.float64(), False)])
 
 
 def _row_groups(blocks: Iterable[NDArray[Any]]) -> Iterator[NDArray[Any]]:
@@ -168,13 +207,19 @@ class _Dictionary:
     type: pa.DataType
 
 
+def _label_type(attribute: Attribute) -> pa.DataType:
+    """Return the type of an attribute's column: whole numbers where all labels are, text otherwise."""
+    whole = isinstance(attribute, Integers) and attribute.outside != "other"
+    return pa.dictionary(pa.int32(), pa.int64() if whole else pa.string(), attribute.ordered)
+
+
 def _dictionary(attribute: Attribute) -> _Dictionary:
     """Return an attribute's labels; the category of missing values, if any, becomes a Parquet null."""
     labels = attribute.labels()
     named = [label for label in labels if label is not None]
-    array = pa.array(named, pa.int64() if all(isinstance(x, int) for x in named) else pa.string())
+    kind = _label_type(attribute)
     null = len(named) if len(named) < len(labels) else None
-    return _Dictionary(array, null, pa.dictionary(pa.int32(), array.type, attribute.ordered))
+    return _Dictionary(pa.array(named, kind.value_type), null, kind)
 
 
 def _sha256(values: NDArray[Any]) -> str:

@@ -18,7 +18,7 @@ def sentences(metadata: Metadata) -> list[str]:
     """Return the guarantee that follows from a release's own description."""
     privacy, rows = metadata.privacy, metadata.privacy.rows_per_person
     epsilon, norm = exact_text(privacy.epsilon), exact_text(metadata.strategy.norm)
-    scale = exact_text(metadata.noise.exact_scale)
+    scale = exact_text(metadata.noise.scale)
     whose = "one person's row" if rows == 1 else f"one person's rows (at most {rows})"
     change = (
         f"{whose} being in the table or not"

@@ -16,8 +16,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dpcli.data.domain import Domain
 from dpcli.errors import ReleaseFileError
+from dpcli.mechanisms import NAMES
 from dpcli.privacy.cost import Neighbors, cost
-from dpcli.privacy.exact import Epsilon, exact_text
+from dpcli.privacy.exact import Exact, exact_text
 from dpcli.strategy.kronecker import Strategy
 
 FORMAT = "dpcli release"
@@ -34,7 +35,7 @@ class _Part(BaseModel):
 class Privacy(_Part):
     """The claim: epsilon for these neighbours, when one person owns at most so many rows."""
 
-    epsilon: Epsilon
+    epsilon: Exact
     neighbors: Neighbors
     rows_per_person: int = Field(1, ge=1)
 
@@ -43,11 +44,7 @@ class Noise(_Part):
     """The noise on each coefficient: independent, of this law, its scale times the coefficient's weight."""
 
     law: Literal["discrete-laplace"] = "discrete-laplace"
-    scale: str
-
-    @property
-    def exact_scale(self) -> Fraction:
-        return Fraction(self.scale)
+    scale: Exact
 
 
 class RowGroup(_Part):
@@ -69,12 +66,12 @@ class Metadata(_Part):
     randomness: Literal["operating-system", "seeded"]
     dataset: str
     name: str
-    mechanism: str
+    mechanism: str = Field(pattern=f"^({'|'.join(NAMES)})$")
     domain_description: list[dict[str, Any]] = Field(alias="domain")
     strategy_description: dict[str, Any] = Field(alias="strategy")
     noise: Noise
     privacy: Privacy
-    steps: list[str] = []
+    steps: list[Literal["threshold"]] = []
     parents: list[str] = []
     guarantee: list[str] = []
     blocks: list[RowGroup] = []
@@ -97,7 +94,7 @@ class Metadata(_Part):
     def spent(self) -> Fraction:
         """Recompute epsilon from the strategy and the noise that the file describes."""
         privacy = self.privacy
-        return cost(self.strategy, self.noise.exact_scale, privacy.neighbors, privacy.rows_per_person)
+        return cost(self.strategy, self.noise.scale, privacy.neighbors, privacy.rows_per_person)
 
     def document(self) -> dict[str, Any]:
         """Return the document that the file holds, with its own digest."""
@@ -130,9 +127,9 @@ class Metadata(_Part):
         try:
             metadata = cls.model_validate(body)
             spent, cells = metadata.spent(), metadata.domain.size
-            if metadata.strategy.shape != metadata.domain.shape or spent <= 0:
+            if metadata.strategy.shape != metadata.domain.shape or metadata.noise.scale > 2**40:
                 raise ValueError("strategy, domain and noise do not belong together")
-        except (ValidationError, ValueError, KeyError, TypeError, ZeroDivisionError):
+        except (ValidationError, ValueError, KeyError, TypeError, ArithmeticError, RecursionError):
             raise ReleaseFileError(
                 f"{source} is not a release that this dpcli understands: its metadata is inconsistent."
             ) from None

@@ -12,7 +12,7 @@ from dpcli.release.file import Release, open_release
 from dpcli.release.whole import check_writable
 
 IfExists = Literal["fail", "skip", "replace"]
-SUFFIXES = (".parquet", ".pq", "")
+SUFFIXES = (".parquet", ".pq")
 
 
 def targets(names: Sequence[str], output: str | Path, table: str | Path) -> dict[str, Path]:
@@ -25,9 +25,13 @@ def targets(names: Sequence[str], output: str | Path, table: str | Path) -> dict
     if len(names) == 1 and not folder:
         if path.suffix.lower() not in SUFFIXES:
             raise OutputError(f"A release file is Parquet; name it {path.stem}.parquet, not {path.name}.")
+        try:
+            str(path).encode()
+        except UnicodeEncodeError:
+            raise OutputError("The name of the output is not UTF-8 text. Choose another name.") from None
         found = {names[0]: path}
     else:
-        if not path.is_dir() and path.suffix.lower() in SUFFIXES[:2]:
+        if not path.is_dir() and path.suffix.lower() in SUFFIXES:
             raise OutputError(
                 f"The plan has {len(names)} releases, so -o must name a folder, and {path} looks like a file."
             )
@@ -54,9 +58,11 @@ def existing(path: Path, dataset: str, name: str, if_exists: IfExists) -> Releas
 
     Raises before anything is read or spent if the file may not be replaced, or cannot be written.
     """
-    if path.exists() and not path.is_dir():
+    if os.path.lexists(path) and not path.is_dir():
         if if_exists == "skip":
             return _same_release(path, dataset, name)
+        if if_exists == "replace":
+            _only_a_release(path)
         if if_exists == "fail":
             raise OutputError(
                 f"{path} exists already, and nothing was spent. Choose another name, or use --if-exists skip"
@@ -64,6 +70,17 @@ def existing(path: Path, dataset: str, name: str, if_exists: IfExists) -> Releas
             )
     check_writable(path)
     return None
+
+
+def _only_a_release(path: Path) -> None:
+    """Refuse to replace what is not a release: a table, a ledger, a device, somebody's notes."""
+    try:
+        open_release(path)
+    except ReleaseFileError as error:
+        raise OutputError(
+            f"{path} is to be replaced, but is no sound release. {error} Remove it yourself, or choose"
+            " another name."
+        ) from None
 
 
 def _same_release(path: Path, dataset: str, name: str) -> Release:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import errno
+import glob
 import os
+import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dpcli.errors import OutputError
+
+PART = ".part"
 
 
 @contextmanager
@@ -17,8 +22,10 @@ def whole_file(path: Path, *, replace: bool) -> Iterator[Path]:
 
     Without ``replace`` an existing file, also one that appears meanwhile, is kept and an error raised.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    temporary: Path | None = None
     try:
+        _remove_stale(path)
+        temporary = _own_name(path)
         yield temporary
         _sync(temporary)
         if replace:
@@ -29,8 +36,9 @@ def whole_file(path: Path, *, replace: bool) -> Iterator[Path]:
     except OSError as error:
         raise OutputError(cannot_write(path, error)) from error
     finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+        if temporary is not None:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
 
 
 def check_writable(path: Path) -> None:
@@ -39,12 +47,30 @@ def check_writable(path: Path) -> None:
         raise OutputError(f"Cannot write {path}: there is no folder {path.parent}. Create it first.")
     if path.is_dir():
         raise OutputError(f"Cannot write {path}: it is a folder. Name a file.")
-    probe = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        probe.touch()
-        probe.unlink()
+        _own_name(path).unlink()
     except OSError as error:
         raise OutputError(cannot_write(path, error)) from error
+
+
+def _own_name(path: Path) -> Path:
+    """Make an empty file beside ``path`` whose name no other process or thread has, with the usual rights."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=PART, dir=path.parent)
+    try:
+        mask = os.umask(0)
+        os.umask(mask)
+        os.fchmod(handle, 0o666 & ~mask)
+    finally:
+        os.close(handle)
+    return Path(name)
+
+
+def _remove_stale(path: Path) -> None:
+    """Remove what killed runs left beside ``path`` more than a day ago."""
+    for part in path.parent.glob(f".{glob.escape(path.name)}.*{PART}"):
+        with suppress(OSError):
+            if time.time() - part.stat().st_mtime > 86_400:
+                part.unlink()
 
 
 def cannot_write(path: Path, error: OSError) -> str:

@@ -8,9 +8,10 @@ from dpcli.strategy.axis import Axis
 from dpcli.strategy.haar import Haar
 from dpcli.strategy.identity import Identity
 from dpcli.strategy.nominal import NominalWavelet
+from dpcli.strategy.optimized import Optimized
 from dpcli.strategy.tree import Tree
 
-AXES: tuple[type[Axis], ...] = (Identity, Haar, NominalWavelet, Tree)
+AXES: tuple[type[Axis], ...] = (Identity, Haar, NominalWavelet, Tree, Optimized)
 
 
 def axis_from(description: dict[str, Any]) -> Axis:

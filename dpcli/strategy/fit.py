@@ -27,7 +27,9 @@ from dpcli.strategy.optimized import Optimized
 VERSION = 1
 """Part of the cache's key: to be raised whenever the search would find something else."""
 
-LONGEST_DIRECT = 384
+LONGEST_DIRECT = 256
+"""A longer axis has knots; the search on every cell then takes long and finds hardly anything better."""
+
 MOST_KNOTS = 320
 SECONDS = 8.0
 SCOUTING, POLISHING = 40, 300
@@ -66,12 +68,12 @@ def _candidates(size: int, spans: Sequence[Span]) -> Iterator[tuple[int, bool, l
     """Yield (knots, whether with tents, starts): a knot per cell, or one per 16 or 20 cells and more."""
     wide = sorted({(a, b) for a, b in spans if b - a > 1}, key=lambda span: (span[0] - span[1], span))[:64]
     if size <= LONGEST_DIRECT or (wide and size <= 2 * LONGEST_DIRECT):
-        starts = [np.zeros((1, size)), *([blocks_and_total(wide, size)] if wide else [])]
+        starts = [blocks_and_total(wide, size)] if wide else []
         for sums in sorted({max(1, round(size / share)) for share in (20, 16, 14)}):
             parts = max(1, sums - 1)
             even = [(i * size // parts, (i + 1) * size // parts) for i in range(parts)]
             starts += [tents_and_hump(sums, size), blocks_and_total(even, size), scattered(sums, size)]
-        yield size, False, starts
+        yield size, False, [*starts, np.zeros((1, size))]
         return
     for knots in sorted({min(MOST_KNOTS, round(size / gap) + 1) for gap in (16, 20)}):
         heights = np.full(knots, 0.7)
@@ -168,7 +170,7 @@ def fit_optimized(
     if not (np.isfinite(gram).all() and mean > 0 and np.diag(gram).min() >= 0 and np.allclose(gram, gram.T)):
         raise ValueError("a Gram matrix is finite, symmetric, and positive or zero on its diagonal")
     gram = gram / mean
-    heading = json.dumps([VERSION, size, unit, sorted(spans), order]).encode()
+    heading = json.dumps([VERSION, size, unit, sorted(spans), seconds, order]).encode()
     rounded = (np.round(gram, 9) + 0.0).astype("<f8")
     key = hashlib.sha256(heading + rounded.tobytes()).hexdigest()
     axis = read_cached(key)

@@ -19,32 +19,46 @@ from numpy.typing import NDArray
 from dpcli.data.attributes import Attribute, Nominal
 from dpcli.data.domain import Domain
 from dpcli.strategy.axis import Axis, FloatArray
+from dpcli.strategy.identity import Identity
 
 Kind = Literal["random", "ranges", "prefixes"]
 KINDS: tuple[Kind, ...] = ("random", "ranges", "prefixes")
-MOST_CUTS = 2048
-"""Longer axes are weighed by ranges between so many of their cuts."""
+MOST_CUTS = 512
+MOST_NUMBERS = 1 << 22
+"""Longer axes are weighed by ranges between so many of their cuts, so that a matrix of them stays small."""
 
 
 @dataclass(frozen=True)
 class Family:
-    """The queries that may restrict one attribute: its spans, all equally likely.
+    """The queries that may restrict one attribute.
 
-    ``cuts`` stands for all ranges between any two of them; otherwise ``spans`` lists (start, stop) pairs.
+    ``cuts`` stands for all ranges between any two of them: all equally likely or, if ``widths`` tells the
+    longest, every width equally likely and then every place. Otherwise ``spans`` lists (start, stop) pairs.
     """
 
     size: int
     cuts: tuple[int, ...] = ()
     spans: tuple[tuple[int, int], ...] = ()
+    widths: int = 0
 
     def mean(self, axis: Axis) -> float:
         """Return E[qᵀVq] over the family.
 
-        For ranges between n cuts with prefix responses r_i it is 2/(n(n−1))·(n Σ|r_i|² − |Σ r_i|²).
+        For ranges between n cuts with prefix responses r_i it is 2/(n(n−1))·(n Σ|r_i|² − |Σ r_i|²). With
+        unequal probabilities P_ij = P_ji, Σ_{i<j} P_ij = 1, it is Σ_i |r_i|² Σ_j P_ij − Σ_ij P_ij r_i·r_j.
         """
+        if isinstance(axis, Identity) and not self.widths:
+            return self._mean_length()
         if not self.cuts:
             return float((self._responses(axis) ** 2).sum(axis=1).mean())
         prefixes, n = self._responses(axis), len(self.cuts)
+        if self.widths:
+            cuts = np.array(self.cuts)
+            chance = 1 / (self.widths - np.abs(cuts - cuts[:, None]) + 1.0)
+            np.fill_diagonal(chance, 0)
+            chance *= 2 / chance.sum()
+            own = (prefixes**2).sum(axis=1) @ chance.sum(axis=1)
+            return float(own - np.vdot(prefixes, chance @ prefixes))
         return float(2 / (n * (n - 1)) * (n * (prefixes**2).sum() - (prefixes.sum(axis=0) ** 2).sum()))
 
     def worst(self, axis: Axis) -> tuple[float, tuple[int, int]]:
@@ -62,16 +76,30 @@ class Family:
         """Return a family of at most ``most`` of the cuts or spans, spread at random, to weigh by roughly."""
         pick = np.random.default_rng(0)
         if len(self.cuts) > most:
-            inner = pick.choice(self.cuts[1:-1], most - 2, replace=False)
-            return Family(self.size, (self.cuts[0], *sorted(inner.tolist()), self.cuts[-1]))
+            return Family(self.size, tuple(_spread(self.cuts, most)), widths=self.widths)
         if len(self.spans) > most:
             places = pick.choice(len(self.spans), most, replace=False)
             return Family(self.size, spans=tuple(self.spans[place] for place in sorted(places)))
         return self
 
+    def _mean_length(self) -> float:
+        """Return the mean number of cells of a span: between n cuts, 2/(n(n−1))·Σ_i (2i − n + 1)·c_i."""
+        if not self.cuts:
+            return sum(stop - start for start, stop in self.spans) / len(self.spans)
+        n = len(self.cuts)
+        return float((2 * np.arange(n) - n + 1) @ np.array(self.cuts, float)) * 2 / (n * (n - 1))
+
     def _responses(self, axis: Axis) -> FloatArray:
         spans = [(0, cut) for cut in self.cuts] or self.spans
         return axis.response(indicators(self.size, spans))
+
+
+def _spread(cuts: Sequence[int], most: int) -> list[int]:
+    """Return at most so many of the cuts, picked at random: a pattern would favour trees that follow it."""
+    if len(cuts) <= most:
+        return list(cuts)
+    places = np.random.default_rng(0).choice(len(cuts), most, replace=False)
+    return [cuts[place] for place in sorted(places.tolist())]
 
 
 def indicators(size: int, spans: Sequence[tuple[int, int]]) -> FloatArray:
@@ -85,12 +113,10 @@ def family(attribute: Attribute, kind: Kind) -> Family:
     """Return the queries on an attribute: ranges or prefixes, a hierarchy's nodes, or single categories."""
     regular, size = attribute.regular, attribute.size
     if attribute.ordered and regular > 1:
-        cuts = np.unique(np.linspace(0, regular, min(regular + 1, MOST_CUTS)).round().astype(int)).tolist()
-        return (
-            Family(size, spans=tuple((0, cut) for cut in cuts[1:]))
-            if kind == "prefixes"
-            else Family(size, tuple(cuts))
-        )
+        cuts = _spread(range(regular + 1), min(MOST_CUTS, max(16, MOST_NUMBERS // size)))
+        if kind == "prefixes":
+            return Family(size, spans=tuple((0, cut) for cut in cuts[1:]))
+        return Family(size, tuple(cuts), widths=regular if kind == "ranges" else 0)
     spans = [(place, place + 1) for place in range(regular)]
     if isinstance(attribute, Nominal) and attribute.hierarchy is not None:
         spans += [(node.start, node.stop) for node in attribute.hierarchy.nodes[1:]]

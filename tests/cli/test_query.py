@@ -91,7 +91,7 @@ def test_a_level_outside_0_and_1(released: Cli, level: str) -> None:
     result = released("query", "noisy.parquet", "--interval", level)
     assert (result.exit_code, result.stderr) == (
         2,
-        f"Error: The interval's level must lie between 0 and 1, as 0.95 does; {float(level)} does not.\n",
+        f"Error: The interval's level must lie between 0 and 0.999999, as 0.95 does; {float(level)} does not.\n",
     )
 
 
@@ -112,7 +112,7 @@ def test_inspect_tells_the_guarantee(released: Cli) -> None:
     text = released("inspect", "noisy.parquet", "--verify").output
     assert "epsilon      0.5, add-remove neighbours (recomputed from strategy and noise: 0.5)" in text
     assert "- Pure differential privacy with epsilon = 0.5" in text
-    assert "Every count matches its digest." in text
+    assert "Every count matches its digest, and every label is in its place." in text
     document = json.loads(released("inspect", "noisy.parquet", "--format", "json").stdout)
     assert document["privacy"] == {"epsilon": "0.5", "neighbors": "add-remove", "rows_per_person": 1}
     assert document["noise"] == {"law": "discrete-laplace", "scale": "2"}

@@ -13,6 +13,7 @@ from dpcli.strategy.axis import Axis
 from dpcli.strategy.haar import Haar
 from dpcli.strategy.identity import Identity
 from dpcli.strategy.nominal import NominalWavelet
+from dpcli.strategy.optimized import Optimized
 from dpcli.strategy.tree import Tree
 
 RAGGED = Hierarchy.from_nested({"a": ["b", {"c": ["d", "e"]}], "f": None, "g": {"h": {"i": ["j", "k", "l"]}}})
@@ -25,6 +26,13 @@ SAMPLES: dict[str, list[Axis]] = {
         NominalWavelet(9, ((0, 5), (1, 3), (3, 5), (6, 8))),
         NominalWavelet.from_hierarchy(RAGGED),
         NominalWavelet.from_hierarchy(RAGGED, extra=2),
+    ],
+    "optimized": [
+        Optimized(1, 1, 1, (), ()),
+        Optimized(5, 64, 5, (), ((20, 20, 0, 0, 0), (0, 0, 9, 30, 7), (6, 7, 8, 7, 6))),
+        Optimized(7, 100, 3, (30, 20, 40), ()),
+        Optimized(13, 16, 1, (), ((5,), (3,))),
+        Optimized(23, 1024, 5, (300, 200, 250, 0, 300), ((100, 250, 300, 250, 90), (0, 0, 17, 400, 200))),
     ],
     "tree": [
         Tree.kary(1, 2),

@@ -215,8 +215,8 @@ def test_folders(write: Any, tmp_path: Path) -> None:
     )
     (tmp_path / "g" / "year=2026").mkdir(parents=True)
     assert refusal(tmp_path / "g") == (
-        "Folder g has the subfolder 'year=2026', and a table's files must be in one folder."
-        " Move them into one, or name the subfolder."
+        "Folder g has subfolders, and a table's files must be in one folder."
+        " Move them into one, or name a subfolder."
     )
 
 
@@ -231,10 +231,12 @@ def test_nothing_inside(write: Any) -> None:
 
 def test_missing_columns(write: Any, tmp_path: Path) -> None:
     path = write("people.csv", "age,sex\n1,F\n")
-    message = "Table people.csv has no column 'agee'. Did you mean 'age'? It has: age, sex."
-    assert refusal(path, "agee") == refusal(path, "agee", "sex") == message
-    assert refusal(path, "age", "job") == "Table people.csv has no column 'job'. It has: age, sex."
-    assert refusal(path, "sex", "a", "b") == "Table people.csv has no column 'a', 'b'. It has: age, sex."
+    remedy = "Its first line must hold the names of the columns that the plan uses."
+    assert refusal(path, "agee", "sex") == f"Table people.csv has no column 'agee'. {remedy}"
+    assert refusal(path, "sex", "a", "b") == f"Table people.csv has no column 'a', 'b'. {remedy}"
+    assert refusal(parquet(tmp_path / "t.parquet"), "agee") == (
+        "Table t.parquet has no column 'agee'. Did you mean 'age'? It has: age, unused, sex."
+    )
     assert refusal(parquet(tmp_path / "t.parquet"), "job") == (
         "Table t.parquet has no column 'job'. It has: age, unused, sex."
     )
@@ -245,6 +247,26 @@ def test_a_row_in_the_place_of_the_header_is_not_told(write: Any) -> None:
         "Table people.csv has no column 'age', 'sex'."
         " Its first line must hold the names of the columns that the plan uses."
     )
+
+
+def test_a_row_that_looks_like_a_header_is_not_told_either(write: Any) -> None:
+    for wanted in (["married"], ["Married", "hiv"]):
+        text = refusal(write("people.csv", "Jane Doe,34,Married,52000,HIV+\nJohn,3,Single,1,none\n"), *wanted)
+        assert not any(value in text for value in ("Jane", "34", "52000", "HIV+", "Did you mean"))
+
+
+def test_a_release_is_no_table(tmp_path: Path) -> None:
+    with pq.ParquetWriter(tmp_path / "r.parquet", pa.schema([("age", pa.int64())])) as writer:
+        writer.add_key_value_metadata({"dpcli": "{}"})
+    assert refusal(tmp_path / "r.parquet") == (
+        "Table r.parquet is a release made by dpcli, not a table of people. Name the table."
+    )
+
+
+def test_a_nested_column_is_read_as_it_is(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"age": [[1, 2], [3]]}), tmp_path / "t.parquet")
+    (batch,) = open_table(tmp_path / "t.parquet", ["age"]).batches()
+    assert pa.types.is_list(batch.columns.column("age").type)
 
 
 def test_a_column_that_stands_twice(write: Any, tmp_path: Path) -> None:

@@ -225,7 +225,11 @@ def test_a_bad_dataset_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "content", "words"),
     [
-        ("t.xlsx", b"", ": a table must be a file of one of these kinds: .csv, .csv.gz, .tsv, .tsv.gz, .parquet, .pq"),
+        (
+            "t.xlsx",
+            b"",
+            ": a table must be a file of one of these kinds: .csv, .csv.gz, .tsv, .tsv.gz, .parquet, .pq",
+        ),
         ("t.csv", None, ": there is no such file"),
         ("t.parquet", None, ": there is no such file"),
         ("t.csv", b"", ": the table is empty; it needs a header with the columns' names"),

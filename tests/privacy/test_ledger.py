@@ -51,8 +51,8 @@ def test_three_tenths_and_seven_tenths_fill_a_cap_of_one(ledger: Ledger) -> None
         ledger.reserve([debit("c", "0.000000001")], one)
     assert str(caught.value) == (
         "Dataset 'town' has a budget of epsilon 1 and has spent 1; this release asks for 0.000000001, and only"
-        " 0 is left. Nothing was spent. Lower the plan's epsilon, or raise 'budget' if what people were promised"
-        " allows it."
+        " 0 is left. Nothing was spent. Lower the plan's epsilon, or, if what people were promised allows it,"
+        " raise the budget with 'dpcli ledger set-budget town'."
     )
     assert [d.release_id for d in ledger.debits("town")] == ["a", "b"]
 
@@ -101,7 +101,7 @@ def test_a_corrupt_ledger_is_refused_and_left_alone(tmp_path: Path) -> None:
     with pytest.raises(OutputError) as caught:
         Ledger(path).reserve([debit("a", "1")], None)
     assert str(caught.value) == (
-        f"The ledger {path} cannot be used (file is not a database). Nothing was drawn. Check that it is a dpcli"
+        f"The ledger {path} cannot be used (file is not a database). Check that it is a dpcli"
         " ledger and that its folder can be written, or name another with --ledger."
     )
     assert path.read_bytes() == before
@@ -130,3 +130,20 @@ def test_racing_processes_never_overspend(ledger: Ledger) -> None:
         granted = sum(pool.starmap(_race, [(ledger.path, worker) for worker in range(4)]))
     assert granted == 10
     assert sum(d.epsilon for d in ledger.debits()) == 1
+
+
+def test_a_plan_can_lower_the_cap_but_not_raise_it(ledger: Ledger) -> None:
+    ledger.reserve([debit("a", "1")], Fraction(5))
+    ledger.reserve([debit("b", "1")], Fraction(2))
+    with pytest.raises(BudgetError):
+        ledger.reserve([debit("c", "1")], Fraction(10))
+    ledger.set_cap("town", Fraction(3))
+    ledger.reserve([debit("c", "1")], Fraction(10))
+
+
+def test_an_empty_file_is_an_empty_ledger(ledger: Ledger) -> None:
+    ledger.path.touch()
+    assert ledger.debits() == []
+    assert ledger.cap("town") is None
+    ledger.reserve([debit("a", "1")], None)
+    assert len(ledger.debits()) == 1

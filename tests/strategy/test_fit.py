@@ -88,9 +88,9 @@ def test_the_same_search_finds_the_same(cache: Path) -> None:
 
 
 def test_time_bounds_the_search() -> None:
-    axis = search(300, grams.random_ranges(300), unit=1024, seconds=0)
-    assert axis.norm == 1024
-    assert axis.size == 300
+    """Out of time at once, it still makes one step from its first start, which is a good one."""
+    gram = grams.random_ranges(300)
+    assert variance(search(300, gram, unit=1024, seconds=0), gram) < variance(Identity(300), gram) / 2
 
 
 def test_every_column_stays_below_the_unit_when_rounded() -> None:
@@ -134,9 +134,10 @@ class TestCache:
         fit_optimized(21, self.gram)
         fit_optimized(20, self.gram, unit=64)
         fit_optimized(20, self.gram, spans=[(0, 10)])
+        fit_optimized(20, self.gram, seconds=0.5)
         monkeypatch.setattr(fit, "VERSION", fit.VERSION + 1)
         fit_optimized(20, self.gram)
-        assert searches == [20, 20, 21, 20, 20, 20]
+        assert searches == [20, 20, 21, 20, 20, 20, 20]
 
     @pytest.mark.parametrize(
         "text",

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from dpcli.strategy.axis import IntArray
-from dpcli.strategy.fit import fit_ranges
+from dpcli.strategy.fit import search
+from dpcli.strategy.grams import random_ranges
 from dpcli.strategy.optimized import CHUNK, Optimized
 
 SAMPLES = [
@@ -92,7 +93,7 @@ def test_it_says_how_many_sums_it_has() -> None:
 
 
 def test_a_long_axis_is_exact_and_gives_the_counts_back() -> None:
-    axis = fit_ranges(1009)
+    axis = search(1009, random_ranges(1009), unit=1024)
     counts = np.random.default_rng(4).integers(0, 1 << 40, size=axis.size)
     coefficients = axis.forward(counts, 0)
     exact = [sum(int(a) * int(x) for a, x in zip(row, counts, strict=True)) for row in dense(axis)]
