@@ -38,6 +38,8 @@ class Options:
     """The number of children of a node in a tree over an ordered attribute."""
     levels: tuple[int, ...] | None = None
     """The levels of such a tree measured besides the cells (level 0); by default all and the root."""
+    scale_per_norm: float | None = None
+    """The noise scale of a strategy of norm 1, if known: narrow noise is a little better than λ² says."""
     workload: Any = "random"
     """What to be good at: a kind of random queries, or a ``ListedWorkload``."""
 

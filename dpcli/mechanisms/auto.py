@@ -26,7 +26,7 @@ def strategy(domain: Domain, options: Options) -> Strategy:
     candidates = [candidates_for(attribute) for attribute in domain.attributes]
     if domain.size <= MOST_CELLS_TO_FIT:
         candidates = with_fitted(domain, options, candidates)
-    return best_mix(candidates, workload)
+    return best_mix(candidates, workload, options.scale_per_norm)
 
 
 def candidates_for(attribute: Attribute) -> list[Axis]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import product
-from math import prod
+from math import exp, expm1, prod
 
 from dpcli.data.domain import Domain
 from dpcli.mechanisms import Options
 from dpcli.strategy.axis import Axis
+from dpcli.strategy.identity import Identity
 from dpcli.strategy.kronecker import Strategy
 from dpcli.strategy.workloads import Family, ListedWorkload, RandomWorkload, Workload, random_workload
 
@@ -23,33 +25,41 @@ def workload_of(domain: Domain, options: Options) -> Workload:
     return random_workload(domain, options.workload)
 
 
-def expected_variance(axes: Sequence[Axis], workload: Workload) -> float:
-    """Return (Π_k norm_k)² times the workload's expected variance: a release's error at a given epsilon."""
-    return float(prod(axis.norm for axis in axes)) ** 2 * workload.expected(axes)
+def expected_variance(axes: Sequence[Axis], workload: Workload, scale_per_norm: float | None = None) -> float:
+    """Return the workload's mean variance: the form for unit noise times 2q/(1−q)², q = e^(−1/λ).
+
+    Without a known scale, λ² stands for the noise, which is what it is proportional to when wide.
+    """
+    norm = float(prod(axis.norm for axis in axes))
+    if scale_per_norm is None:
+        return norm**2 * workload.expected(axes)
+    rate = 1 / (norm * scale_per_norm)
+    return 2 * exp(-rate) / expm1(-rate) ** 2 * workload.expected(axes)
 
 
-def best_mix(candidates: Sequence[Sequence[Axis]], workload: Workload) -> Strategy:
+def best_mix(
+    candidates: Sequence[Sequence[Axis]], workload: Workload, scale_per_norm: float | None = None
+) -> Strategy:
     """Return the mix of one candidate per attribute that has the least expected variance.
 
     Under a random workload the objective is linear in an axis's (norm²·E, norm²·F), so a candidate that is
     beaten in both can be left out; what remains is enumerated if it is little, and else searched axis by
     axis until nothing improves.
     """
+    score = partial(expected_variance, workload=workload, scale_per_norm=scale_per_norm)
     kept = [
         _undominated(place, options, workload) if isinstance(workload, RandomWorkload) else list(options)
         for place, options in enumerate(candidates)
     ]
     if prod(map(len, kept)) <= (MOST_MIXES if isinstance(workload, RandomWorkload) else 50):
-        return Strategy(min(product(*kept), key=lambda axes: expected_variance(axes, workload)))
+        return Strategy(min(product(*kept), key=score))
     chosen = [options[0] for options in kept]
-    best = expected_variance(chosen, workload)
+    best = score(chosen)
     while True:
         for place, options in enumerate(kept):
-            chosen[place] = min(
-                options,
-                key=lambda axis: expected_variance([*chosen[:place], axis, *chosen[place + 1 :]], workload),
-            )
-        reached = expected_variance(chosen, workload)
+            mixes = [[*chosen[:place], axis, *chosen[place + 1 :]] for axis in options]
+            chosen = min(mixes, key=score)
+        reached = score(chosen)
         if reached >= best * (1 - 1e-12):
             return Strategy(tuple(chosen))
         best = reached
@@ -76,4 +86,5 @@ def _undominated(place: int, options: Sequence[Axis], workload: RandomWorkload) 
     for restricted, free, axis in sorted(scored, key=lambda item: item[:2]):
         if not kept or free < kept[-1][1] * (1 - 1e-12):
             kept.append((restricted, free, axis))
-    return [axis for *_, axis in kept]
+    cells = [axis for axis in options if isinstance(axis, Identity)]  # which narrow noise favours
+    return list(dict.fromkeys([*(axis for *_, axis in kept), *cells]))

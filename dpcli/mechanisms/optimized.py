@@ -25,7 +25,7 @@ SHORTEST = 8
 def strategy(domain: Domain, options: Options) -> Strategy:
     """Fitted sums along every attribute, or the cells themselves where those are better."""
     cells: list[list[Axis]] = [[Identity(size)] for size in domain.shape]
-    return best_mix(with_fitted(domain, options, cells), workload_of(domain, options))
+    return best_mix(with_fitted(domain, options, cells), workload_of(domain, options), options.scale_per_norm)
 
 
 def with_fitted(domain: Domain, options: Options, candidates: list[list[Axis]]) -> list[list[Axis]]:
@@ -35,10 +35,10 @@ def with_fitted(domain: Domain, options: Options, candidates: list[list[Axis]]) 
     from the best mix of the candidates so far.
     """
     workload = workload_of(domain, options)
-    mix = best_mix(candidates, workload)
+    mix = best_mix(candidates, workload, options.scale_per_norm)
     long = [place for place, size in enumerate(domain.shape) if size >= SHORTEST]
     fit = partial(fit_optimized, unit=unit_for(len(long)))
-    found = [list(options) for options in candidates]
+    found = [list(axes) for axes in candidates]
     for place in long:
         attribute = domain.attributes[place]
         gram = _gram(place, attribute, workload, mix)

@@ -23,7 +23,7 @@ def strategy(domain: Domain, options: Options) -> Strategy:
     wavelets = [wavelet(attribute) for attribute in domain.attributes]
     if options.direct == "auto":
         candidates = [[Identity(axis.size), axis] for axis in wavelets]
-        return best_mix(candidates, workload_of(domain, options))
+        return best_mix(candidates, workload_of(domain, options), options.scale_per_norm)
     return Strategy(
         tuple(
             Identity(axis.size) if name in options.direct else axis

@@ -102,8 +102,8 @@ def _axes(prospect: Prospect) -> str:
 def _prospect(plan: Plan, spec: CubeRelease, mechanism: str) -> Prospect:
     """Weigh a mechanism, with the release's own options where it takes them, by the release's workload."""
     domain = plan.domain_of(spec)
-    asked = options_of(spec, domain)
-    taken = {name: getattr(asked, name) for name in OPTIONS[mechanism]}
+    asked = options_of(plan, spec, domain)
+    taken = {name: getattr(asked, name) for name in (*OPTIONS[mechanism], "scale_per_norm")}
     strategy = strategy_of(mechanism, domain, Options(**taken))
     workload = workload_of(domain, asked)
     epsilon = plan.shares()[spec.name]

@@ -112,8 +112,8 @@ Version = Annotated[Literal[1], BeforeValidator(_version)]
 DatasetName = Annotated[str, _spelt(r"\w[\w.-]{0,99}", "dots, hyphens")]
 ReleaseName = Annotated[str, _spelt(r"\w[\w-]{0,99}", "hyphens")]
 AttributeName = Annotated[str, AfterValidator(_attribute_name)]
-Direct = Annotated[str | tuple[str, ...], _word_or_list(("auto", "none"), "attributes")]
-WorkloadKind = Annotated[str | tuple[str, ...], _word_or_list(("random", "ranges", "prefixes"), "conditions")]
+Direct = Annotated[Any, _word_or_list(("auto", "none"), "attributes")]
+WorkloadKind = Annotated[Any, _word_or_list(("random", "ranges", "prefixes"), "conditions")]
 
 
 class _Strict(BaseModel):

@@ -111,8 +111,10 @@ class Metadata(_Part):
         try:
             body = json.loads(text)
             claimed = body.pop("digest")
-            version = int(body["version"])
-        except (ValueError, KeyError, TypeError, AttributeError):
+            version = body["version"]
+            if type(version) is not int or version < 1:
+                raise ValueError("no such version")
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise ReleaseFileError(
                 f"{source} is damaged: its metadata cannot be read. Get it again."
             ) from None

@@ -425,3 +425,65 @@ class TestWrongUse:
         result = dpcli("release", write_plan(), table, "-o", "out.parquet", *option)
         assert result.exit_code == 2
         assert f"Invalid value for '{option[0]}'" in result.stderr
+
+
+class TestWhatAHostileReviewFound:
+    def test_equal_shares_that_are_no_decimals(self, dpcli: Cli, write_plan: WritePlan, table: Path) -> None:
+        more = "releases:\n  - {name: a, cube: [age]}\n  - {name: b, cube: [sex]}\n"
+        assert (
+            dpcli("release", write_plan(replace=("releases:\n", more)), table, "-o", "thirds").exit_code == 0
+        )
+        for name in ("a", "b", "cube"):
+            assert open_release(f"thirds/{name}.parquet").metadata.privacy.epsilon == Fraction(1, 3)
+
+    @pytest.mark.parametrize("what", ["notes", "dangling"])
+    def test_only_a_release_is_replaced(
+        self, dpcli: Cli, write_plan: WritePlan, table: Path, tmp_path: Path, what: str
+    ) -> None:
+        target = Path("out.parquet")
+        if what == "notes":
+            target.write_text("precious")
+        else:
+            target.symlink_to("nowhere")
+        for mode in ("fail", "replace"):
+            result = dpcli("release", write_plan(), table, "-o", "out.parquet", "--if-exists", mode)
+            assert result.exit_code == 2
+            assert "out.parquet" in result.stderr
+        assert spent(tmp_path) == 0
+        assert what == "dangling" or target.read_text() == "precious"
+
+    def test_labels_with_markup(self, dpcli: Cli, write_plan: WritePlan) -> None:
+        plan = write_plan(replace=("values: [F, M]", 'values: ["[/a]", "[bold]b"]'))
+        Path("odd.csv").write_text("age,sex,job\n1,[/a],Nurse\n2,[bold]b,Mason\n")
+        assert dpcli("release", plan, "odd.csv", "-o", "odd.parquet").exit_code == 0
+        assert "[/a]" in dpcli("query", "odd.parquet", "sex = '[/a]'").stdout
+        assert "[bold]b" in dpcli("inspect", "odd.parquet").stdout
+
+    def test_a_long_axis_is_forecast_in_little_memory(self, dpcli: Cli, write_plan: WritePlan) -> None:
+        plan = write_plan(replace=("range: [0, 9]", "range: [0, 3000000]"))
+        result = dpcli("release", plan, "--dry-run", "--format", "json")
+        assert json.loads(result.stdout)[0]["cells"] == 3_000_001 * 12
+
+    def test_deep_parentheses(self, dpcli: Cli, write_plan: WritePlan, table: Path) -> None:
+        assert dpcli("release", write_plan(), table, "-o", "out.parquet").exit_code == 0
+        result = dpcli("query", "out.parquet", "(" * 300 + "age = 1" + ")" * 300)
+        assert result.exit_code in (0, 2)
+        assert "Internal" not in result.stderr
+
+    def test_budgets_are_raised_by_an_explicit_act_only(
+        self, dpcli: Cli, write_plan: WritePlan, table: Path
+    ) -> None:
+        for number, budget in enumerate(("1", "5")):
+            plan = write_plan(privacy=f'  budget: "{budget}"')
+            assert dpcli("release", plan, table, "-o", f"{number}.parquet").exit_code == (0, 4)[number]
+        assert dpcli("ledger", "set-budget", "town", "x").stderr == (
+            "Error: The budget must be a decimal such as 0.5, not 'x'.\n"
+        )
+        assert dpcli("ledger", "set-budget", "town", "5").exit_code == 0
+        assert dpcli("release", plan, table, "-o", "2.parquet").exit_code == 0
+
+    def test_nested_columns_do_not_suit(self, dpcli: Cli, write_plan: WritePlan) -> None:
+        pd.DataFrame({"age": [[1, 2]], "sex": ["F"], "job": ["Nurse"]}).to_parquet("nested.parquet")
+        result = dpcli("release", write_plan(), "nested.parquet", "-o", "out.parquet")
+        assert result.exit_code == 3
+        assert "Column 'age' has the type list" in result.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -244,3 +245,64 @@ def test_the_epsilon_of_a_release_is_recomputed_for_other_neighbours(path: Path)
         update={"privacy": Privacy(epsilon="1", neighbors="replace-one", rows_per_person=2)}
     )
     assert twice.spent() == 1
+
+
+def test_thirds_can_be_read_back(path: Path) -> None:
+    metadata = describe(ATTRIBUTES, epsilon="1/3", scale="3")
+    assert Metadata.model_validate(json.loads(metadata.to_json())).spent() == Fraction(1, 3)
+
+
+def test_labels_that_were_moved_are_noticed_by_verify(path: Path) -> None:
+    write(path, blocks=3)
+    open_release(path).verify()
+    with pq.ParquetFile(path) as file:
+        document, table = file.metadata.metadata[KEY], file.read()
+    reverse = pa.array(table["job"].to_pylist()[::-1]).dictionary_encode()
+    with pq.ParquetWriter(path, table.schema) as writer:
+        changed = table.set_column(2, "job", reverse).cast(table.schema)
+        writer.write_table(changed, row_group_size=-(-changed.num_rows // 3))
+        writer.add_key_value_metadata({KEY: document})
+    release = open_release(path)
+    with pytest.raises(ReleaseFileError) as caught:
+        release.verify()
+    assert str(caught.value) == f"{path} is damaged: its labels are not in their places."
+
+
+def test_counts_that_no_table_can_have(path: Path) -> None:
+    metadata = describe(ATTRIBUTES)
+    counts = np.zeros(metadata.domain.size, np.int64)
+    counts[0] = 2**60
+    write_release(path, metadata, [counts], replace=True)
+    assert refused(path) == f"{path} holds counts that no table can have."
+
+
+@pytest.mark.parametrize("scale", ["1e400", "1e99999999", "1/0", "0.5/3", "99999999999999", "nan", 1.5, None])
+def test_forged_scales(path: Path, scale: object) -> None:
+    write(path)
+    rewrite(path, lambda d: d["noise"].update(scale=scale), sign=True)  # type: ignore[attr-defined]
+    assert "metadata is inconsistent" in refused(path)
+
+
+@pytest.mark.parametrize("version", [0, -5, True, "1", 1e999, None])
+def test_forged_versions(path: Path, version: object) -> None:
+    write(path)
+    rewrite(path, lambda d: d.update(version=version), sign=True)
+    assert refused(path) == f"{path} is damaged: its metadata cannot be read. Get it again."
+
+
+def test_deeply_nested_metadata(path: Path) -> None:
+    with pq.ParquetWriter(path, pa.schema([("count", pa.int64())])) as writer:
+        writer.add_key_value_metadata({KEY: "[" * 100_000})
+    assert refused(path) == f"{path} is damaged: its metadata cannot be read. Get it again."
+
+
+def test_unknown_mechanism_or_step(path: Path) -> None:
+    for change in ({"mechanism": "magic"}, {"steps": ["polish"]}):
+        write(path)
+        rewrite(path, lambda d, change=change: d.update(change), sign=True)  # type: ignore[misc]
+        assert "metadata is inconsistent" in refused(path)
+
+
+def test_a_fifo_is_no_release(path: Path) -> None:
+    os.mkfifo(path)
+    assert "cannot be read as Parquet" in refused(path)
