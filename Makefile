@@ -31,7 +31,9 @@ lint: $(READY)  ## Check style and types.
 
 bench: $(READY) ## Measure speed as ratios to plain numpy in the same run.
 	$(BIN)/python benchmarks/noise.py
+	$(BIN)/python benchmarks/ranges.py
 	$(BIN)/python benchmarks/counting.py
+	$(BIN)/python benchmarks/release.py
 
 docs: $(READY)  ## Write docs/cli.md from the commands' help.
 	$(BIN)/python docs/make_reference.py

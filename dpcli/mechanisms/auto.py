@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from itertools import combinations
 from math import isqrt
 
@@ -11,16 +13,46 @@ from dpcli.mechanisms import Options
 from dpcli.mechanisms.choice import best_mix, workload_of
 from dpcli.mechanisms.optimized import with_fitted
 from dpcli.mechanisms.privelet import wavelet
+from dpcli.strategy import cache
 from dpcli.strategy.axis import Axis
 from dpcli.strategy.identity import Identity
 from dpcli.strategy.kronecker import Strategy
 from dpcli.strategy.tree import Tree
+from dpcli.strategy.workloads import ListedWorkload
 
 MOST_CELLS_TO_FIT = 1 << 24
 """Above this a fitted axis would cost more time in transforms than it is worth."""
 
 
+VERSION = 1
+"""Part of the cache's key: to be raised whenever the search would find something else."""
+
+
 def strategy(domain: Domain, options: Options) -> Strategy:
+    """Return the best mix, from the cache if it was found before."""
+    name = f"mix-{_key(domain, options)}"
+    try:
+        known = Strategy.from_description(cache.read(name))
+        if known.shape == domain.shape:
+            return known
+    except (TypeError, ValueError, KeyError):
+        pass  # there is none, or it is damaged
+    found = search(domain, options)
+    cache.write(name, found.describe())
+    return found
+
+
+def _key(domain: Domain, options: Options) -> str:
+    workload = options.workload
+    if isinstance(workload, ListedWorkload):
+        workload = [
+            [None if mask is None else mask.tolist() for mask in term] for q in workload.queries for term in q
+        ]
+    what = json.dumps([VERSION, domain.describe(), workload, options.scale_per_norm], sort_keys=True)
+    return hashlib.sha256(what.encode()).hexdigest()
+
+
+def search(domain: Domain, options: Options) -> Strategy:
     """Enumerate identity, wavelet, trees and, for cubes of moderate size, a fitted axis per attribute."""
     workload = workload_of(domain, options)
     candidates = [candidates_for(attribute) for attribute in domain.attributes]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
+from math import prod
 
 from dpcli.data.domain import Domain
 from dpcli.errors import PlanError, QueryError
@@ -11,7 +13,8 @@ from dpcli.plan.schema import CubeRelease, Plan
 from dpcli.privacy.cost import ROWS_PER_PERSON, scale_for
 from dpcli.query.parse import parse_condition
 from dpcli.strategy.identity import Identity
-from dpcli.strategy.kronecker import Strategy
+from dpcli.strategy.kronecker import BLOCK_CELLS, Strategy
+from dpcli.strategy.large import is_large
 from dpcli.strategy.workloads import ListedWorkload
 
 
@@ -20,7 +23,29 @@ def design(plan: Plan, spec: CubeRelease) -> tuple[Domain, Strategy]:
     domain = plan.domain_of(spec)
     strategy = strategy_of(spec.mechanism, domain, options_of(plan, spec, domain))
     order = strategy.identity_first()
-    return domain.reordered(order), strategy.reordered(order)
+    strategy = strategy.reordered(order)
+    _check_memory(spec, domain, strategy)
+    return domain.reordered(order), strategy
+
+
+def working_memory(strategy: Strategy) -> int:
+    """Return an estimate of the bytes that a release needs at once, besides the table's distinct cells."""
+    rows = prod(axis.rows for axis in strategy.inner)
+    copies = 1 if is_large(strategy) else 4
+    weighted = 3 if len({int(w) for axis in strategy.inner for w in axis.weights[:1000]}) > 1 else 0
+    return 8 * (rows * (copies + weighted) + 16 * BLOCK_CELLS)
+
+
+def _check_memory(spec: CubeRelease, domain: Domain, strategy: Strategy) -> None:
+    """Refuse a release whose slabs would not fit into the memory, and say what to do."""
+    needed, there = working_memory(strategy), os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > 0.8 * there:
+        longest = max(domain.names, key=lambda name: domain[name].size)
+        raise PlanError(
+            f"Release '{spec.name}' would need about {needed / 1e9:,.0f} GB of memory, and there are"
+            f" {there / 1e9:,.0f} GB: no direct attribute cuts its {domain.size:,} cells into smaller blocks."
+            f" Use mechanism: privelet with direct: [{longest}], or laplace, wider bins or fewer attributes."
+        )
 
 
 def options_of(plan: Plan, spec: CubeRelease, domain: Domain) -> Options:

@@ -13,11 +13,11 @@ from dpcli.data.domain import Domain
 from dpcli.estimate.law import unit_variance
 from dpcli.mechanisms import NAMES, OPTIONS, Options, strategy_of
 from dpcli.mechanisms.choice import workload_of
-from dpcli.plan.design import options_of
+from dpcli.plan.design import options_of, working_memory
 from dpcli.plan.schema import CubeRelease, Plan
 from dpcli.privacy.cost import ROWS_PER_PERSON, scale_for
 from dpcli.privacy.exact import exact_text
-from dpcli.strategy.kronecker import BLOCK_CELLS, Strategy
+from dpcli.strategy.kronecker import Strategy
 from dpcli.strategy.workloads import ListedWorkload, RandomWorkload, Workload
 
 WRITE_NS, TRANSFORM_NS = 75, 12
@@ -56,9 +56,7 @@ class Prospect:
     @property
     def memory(self) -> int:
         """An estimate in MB, besides 16 bytes for every distinct cell of the table."""
-        rows = prod(axis.rows for axis in self.strategy.inner)
-        at_once = max(rows, BLOCK_CELLS * rows // self.strategy.slab)
-        return round(200 + at_once * 8 * (4 if self.strategy.slab > BLOCK_CELLS else 8) / 1e6)
+        return round(250 + working_memory(self.strategy.reordered(self.strategy.identity_first())) / 1e6)
 
     @property
     def seconds(self) -> float:

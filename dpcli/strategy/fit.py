@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import fields
-from pathlib import Path
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
+from dpcli.strategy import cache
 from dpcli.strategy.axis import FloatArray
 from dpcli.strategy.grams import MOST_ORDER, Objective, random_ranges
 from dpcli.strategy.optimized import Optimized
@@ -112,7 +109,7 @@ def search(
         )
         found.append((float(best.fun), len(found), objective, tents, best.x.reshape(start.shape)))
 
-    with _one_thread():
+    with threadpool_limits(1):  # on a busy machine more threads are ten times slower
         for knots, tents, starts in _candidates(size, spans):
             objective = Objective.of(size, knots, gram)
             for start in starts:
@@ -121,16 +118,6 @@ def search(
             improve(objective, tents, rows, POLISHING)
     _, _, objective, tents, rows = min(found, key=lambda one: one[:2])
     return _rounded(size, unit, objective.knots, tents, rows)
-
-
-def _one_thread() -> AbstractContextManager[object]:
-    """Keep BLAS to one thread, if threadpoolctl is there: on a busy machine more are ten times slower."""
-    with suppress(ImportError):
-        from threadpoolctl import threadpool_limits
-
-        limited: AbstractContextManager[object] = threadpool_limits(limits=1, user_api="blas")
-        return limited
-    return nullcontext()
 
 
 def _rounded(size: int, unit: int, knots: int, tents: bool, rows: FloatArray) -> Optimized:
@@ -185,36 +172,14 @@ def fit_ranges(size: int, *, unit: int = unit_for(1)) -> Optimized:
     return fit_optimized(size, random_ranges(min(size, MOST_ORDER)), unit=unit)
 
 
-def cache_folder() -> Path:
-    """Return ``$DPCLI_CACHE``, or else the platform's folder for what can be made again."""
-    if given := os.environ.get("DPCLI_CACHE"):
-        return Path(given)
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    else:
-        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "dpcli"
-
-
 def read_cached(key: str) -> Optimized | None:
     """Return the cached axis, or nothing if there is none or it is damaged."""
     try:
-        return Optimized(**json.loads((cache_folder() / f"axis-{key}.json").read_text()))
-    except (OSError, RuntimeError, TypeError, ValueError):
+        return Optimized(**cache.read(f"axis-{key}"))
+    except (TypeError, ValueError):
         return None
 
 
 def write_cached(key: str, axis: Optimized) -> None:
-    """Keep an axis, whole or not at all; a folder that cannot be written to is no error."""
-    with suppress(OSError, RuntimeError):
-        folder = cache_folder()
-        folder.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=folder, suffix=".tmp")
-        try:
-            with os.fdopen(handle, "w") as file:
-                json.dump({field.name: getattr(axis, field.name) for field in fields(axis)}, file)
-            os.replace(name, folder / f"axis-{key}.json")
-        finally:
-            Path(name).unlink(missing_ok=True)
+    """Keep an axis for the next time."""
+    cache.write(f"axis-{key}", {field.name: getattr(axis, field.name) for field in fields(axis)})

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dpcli.strategy import cache as strategy_cache
 from dpcli.strategy import fit, grams
 from dpcli.strategy.axis import Axis, FloatArray
 from dpcli.strategy.fit import fit_optimized, fit_ranges, search, unit_for
@@ -204,7 +205,7 @@ class TestCache:
         for name, value in {"HOME": "/home/me", **variables}.items():
             monkeypatch.setenv(name, value)
         monkeypatch.setattr("sys.platform", platform)
-        assert fit.cache_folder() == Path(expected)
+        assert strategy_cache.cache_folder() == Path(expected)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,50 @@
+"""Designs: identity axes first, and a cube that fits into the memory."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from dpcli.errors import PlanError
+from dpcli.plan.design import design, working_memory
+from dpcli.plan.load import parse_plan
+
+PLAN = {
+    "plan": 1,
+    "dataset": "town",
+    "privacy": {"epsilon": "1"},
+    "attributes": {
+        "age": {"kind": "ordinal", "range": [0, 999]},
+        "sex": {"kind": "nominal", "values": ["F", "M"]},
+        "pay": {"kind": "ordinal", "range": [0, 999]},
+    },
+    "releases": [{"name": "cube", "cube": ["age", "sex", "pay"], "mechanism": "privelet", "direct": ["sex"]}],
+}
+
+
+def test_direct_attributes_come_first_in_the_file() -> None:
+    plan = parse_plan(PLAN)
+    domain, strategy = design(plan, plan.releases[0])
+    assert domain.names == ("sex", "age", "pay")
+    assert [axis.kind for axis in strategy.axes] == ["identity", "haar", "haar"]
+    assert strategy.shape == domain.shape
+
+
+def test_a_cube_beyond_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = parse_plan({**PLAN, "releases": [{**PLAN["releases"][0], "direct": "none"}]})  # type: ignore[index]
+    monkeypatch.setattr(os, "sysconf", lambda name: {"SC_PHYS_PAGES": 40_000, "SC_PAGE_SIZE": 4096}[name])
+    with pytest.raises(PlanError) as caught:
+        design(plan, plan.releases[0])
+    assert str(caught.value) == (
+        "Release 'cube' would need about 0 GB of memory, and there are 0 GB: no direct attribute cuts its"
+        " 2,000,000 cells into smaller blocks. Use mechanism: privelet with direct: [age], or laplace, wider bins or"
+        " fewer attributes."
+    )
+
+
+def test_direct_attributes_need_less_memory() -> None:
+    whole = parse_plan({**PLAN, "releases": [{**PLAN["releases"][0], "direct": "none"}]})  # type: ignore[index]
+    cut = parse_plan({**PLAN, "releases": [{**PLAN["releases"][0], "direct": ["age"]}]})  # type: ignore[index]
+    sizes = [working_memory(design(plan, plan.releases[0])[1]) for plan in (cut, whole)]
+    assert sizes[0] < sizes[1]
