@@ -86,7 +86,10 @@ def release(
     todo = [spec for spec in plan.releases if kept[spec.name] is None]
     if seed is not None:
         _refuse_seed_on_budget(plan, ledger, fixture)
-    designs = [design(plan, spec) for spec in todo]
+    designs = []
+    for spec in todo:
+        with reporter.stage(f"Choosing what to measure for {spec.name}"):
+            designs.append(design(plan, spec))
     cubes = []
     for spec, (domain, _) in zip(todo, designs, strict=True):
         with reporter.stage(f"Counting {spec.name}") as progress:

@@ -192,7 +192,7 @@ class DiscreteLaplace:
             out[far] = again + np.where(again < 0, -self._reach, self._reach)
 
 
-@lru_cache(maxsize=32, typed=True)  # typed, or 2.0 would pass for Fraction(2)
+@lru_cache(maxsize=128, typed=True)  # typed, or 2.0 would pass for Fraction(2)
 def discrete_laplace(scale: Fraction) -> DiscreteLaplace:
     """The sampler of a scale, its tables built once; threads can share it, each with its own keystream."""
     return DiscreteLaplace(scale)

@@ -78,6 +78,11 @@ class TestAxis:
         ]
         assert axis.norm == max(columns)
 
+    def test_replacing_a_row_moves_at_most_twice_the_norm(self, axis: Axis) -> None:
+        columns = (dense(axis) / axis.weights[:, None]).T
+        moved = max(np.abs(one - other).sum() for one in columns for other in columns)
+        assert moved <= 2 * float(axis.norm) * (1 + 1e-12)
+
     def test_inverse_brings_the_counts_back(self, axis: Axis) -> None:
         cube = np.random.default_rng(2).integers(0, 99, size=(2, axis.size))
         assert np.allclose(axis.inverse(axis.forward(cube, 1), 1), cube)
