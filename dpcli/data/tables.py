@@ -128,6 +128,8 @@ def _check_columns(file: Path, names: list[str], wanted: Sequence[str], *, sure:
         if sure:
             near = did_you_mean(missing[0], names) if len(missing) == 1 else ""
             raise DataError(f"{problem}{near} It has: {listed(names)}.")
+        if len(names) == 1 and ";" in names[0]:
+            raise DataError(f"{problem} Its fields seem to be separated by semicolons; use commas.")
         raise DataError(f"{problem} Its first line must hold the names of the columns that the plan uses.")
     for name in wanted:
         if names.count(name) > 1:

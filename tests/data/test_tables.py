@@ -249,6 +249,12 @@ def test_a_row_in_the_place_of_the_header_is_not_told(write: Any) -> None:
     )
 
 
+def test_semicolons(write: Any) -> None:
+    assert refusal(write("people.csv", "age;sex\n1;F\n"), "age", "sex") == (
+        "Table people.csv has no column 'age', 'sex'. Its fields seem to be separated by semicolons; use commas."
+    )
+
+
 def test_a_row_that_looks_like_a_header_is_not_told_either(write: Any) -> None:
     for wanted in (["married"], ["Married", "hiv"]):
         text = refusal(write("people.csv", "Jane Doe,34,Married,52000,HIV+\nJohn,3,Single,1,none\n"), *wanted)
