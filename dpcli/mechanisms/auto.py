@@ -24,6 +24,9 @@ MOST_CELLS_TO_FIT = 1 << 24
 """Above this a fitted axis would cost more time in transforms than it is worth."""
 
 
+LONG = 1 << 14
+"""On longer axes only a few trees are tried: they differ little there, and weighing one takes long."""
+
 VERSION = 1
 """Part of the cache's key: to be raised whenever the search would find something else."""
 
@@ -82,7 +85,8 @@ def _trees(size: int) -> list[Axis]:
     """Return k-ary trees with up to three levels above the cells, with and without the root."""
     found: list[Axis] = []
     widest = max(2, min(64, 2 * isqrt(size)))
-    for branching in [b for b in (*range(2, 21), 24, 28, 32, 40, 48, 64) if b <= widest]:
+    choices = (*range(2, 21), 24, 28, 32, 40, 48, 64) if size <= LONG else (16, 24, 32)
+    for branching in [b for b in choices if b <= widest]:
         heights = [height for height in range(1, 12) if branching**height < size]
         for count in range(min(3 if branching > 2 else 2, len(heights)) + 1):
             for levels in combinations(heights, count):

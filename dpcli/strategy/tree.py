@@ -122,8 +122,8 @@ class Tree(Axis):
         return sum((Fraction(1, weight) for weight in self.level_weights), Fraction(0))
 
     def summary(self) -> str:
-        sizes = "/".join(map(str, self._sizes))
-        return f"tree {sizes}"
+        sizes = [str(size) for size in self._sizes]
+        return "tree " + "/".join(sizes if len(sizes) <= 4 else [sizes[0], sizes[1], "…", sizes[-1]])
 
     def forward(self, counts: IntArray, axis: int) -> IntArray:
         return along(axis, self.size, integers(counts), self._sums)

@@ -113,7 +113,7 @@ def family(attribute: Attribute, kind: Kind) -> Family:
     """Return the queries on an attribute: ranges or prefixes, a hierarchy's nodes, or single categories."""
     regular, size = attribute.regular, attribute.size
     if attribute.ordered and regular > 1:
-        cuts = _spread(range(regular + 1), min(MOST_CUTS, max(16, MOST_NUMBERS // size)))
+        cuts = _spread(range(regular + 1), min(MOST_CUTS, max(8, MOST_NUMBERS // size)))
         if kind == "prefixes":
             return Family(size, spans=tuple((0, cut) for cut in cuts[1:]))
         return Family(size, tuple(cuts), widths=regular if kind == "ranges" else 0)
