@@ -139,6 +139,11 @@ def refine(
     refine(opened, threshold=threshold, output=Path(output), replace=replace)
 
 
+def measured(release: Release) -> str:
+    """Return in words what was measured along each attribute."""
+    return release.metadata.strategy.summary(release.domain.names)
+
+
 def guarantee(release: Release) -> list[str]:
     """Return a release's guarantee in words, worked out from its numbers and not from what it says."""
     from dpcli.release.guarantee import sentences
@@ -157,6 +162,31 @@ def balance(ledger: str | Path, dataset: str) -> tuple[Fraction, Fraction | None
 
     books = Ledger(Path(ledger))
     return sum((debit.epsilon for debit in books.debits(dataset)), Fraction(0)), books.cap(dataset)
+
+
+def check_budget(ledger: str | Path, plan: Plan) -> None:
+    """Raise ``BudgetError`` if a plan would be refused now; nothing is spent."""
+    from dpcli.errors import BudgetError
+    from dpcli.privacy.exact import exact_text
+
+    spent, cap = balance(ledger, plan.dataset)
+    caps = [c for c in (cap, plan.privacy.budget) if c is not None]
+    asked = sum(plan.shares().values(), Fraction(0))
+    if caps and spent + asked > min(caps):
+        raise BudgetError(
+            f"The plan asks for epsilon {exact_text(asked)}, but only"
+            f" {exact_text(max(min(caps) - spent, Fraction(0)))} is left of the budget"
+            f" {exact_text(min(caps))} of dataset '{plan.dataset}': it would be refused."
+        )
+
+
+def check_workloads(plan: Plan) -> None:
+    """Raise ``PlanError`` if a condition in a release's workload cannot be answered."""
+    if any(isinstance(spec.workload, tuple) for spec in plan.releases):
+        from dpcli.plan.design import options_of
+
+        for spec in plan.releases:
+            options_of(plan, spec, plan.domain_of(spec))
 
 
 def set_budget(ledger: str | Path, dataset: str, epsilon: str) -> None:

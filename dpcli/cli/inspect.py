@@ -52,6 +52,8 @@ def _summary(release: Release) -> dict[str, str]:
         "made": f"by {metadata.tool}" + (f" at {metadata.created}" if metadata.created else ""),
         "cells": f"{release.domain.size:,}",
         "mechanism": metadata.mechanism,
+        "measured": api.measured(release),
+        **({"refined": "by threshold: answers have no interval"} if metadata.steps else {}),
         "epsilon": f"{exact_text(metadata.privacy.epsilon)}, {metadata.privacy.neighbors} neighbours"
         f" (recomputed from strategy and noise: {exact_text(metadata.spent())})",
         "noise": f"{metadata.noise.law}, scale {exact_text(metadata.noise.scale)}",
@@ -67,7 +69,7 @@ def _attributes(release: Release) -> list[dict[str, object]]:
             "kind": attribute.kind,
             "categories": attribute.size,
             "first": str(attribute.labels()[0]),
-            "last": str(attribute.regular_labels[-1]),
+            "last": "(missing)" if attribute.labels()[-1] is None else str(attribute.labels()[-1]),
             "outside": attribute.outside,
             "missing": attribute.missing,
         }

@@ -29,8 +29,19 @@ def set_budget(output: Output, dataset: str, epsilon: str, ledger: str) -> None:
     Example:
       dpcli ledger set-budget census-2026 10
     """
+    from dpcli.privacy.exact import exact_text
+
     api.set_budget(ledger, dataset, epsilon)
-    output.note(f"The budget of dataset '{dataset}' is epsilon {epsilon} now, by the ledger {ledger}.")
+    spent, cap = api.balance(ledger, dataset)
+    assert cap is not None
+    if not spent:
+        output.warn(f"Nothing was ever spent on a dataset '{dataset}'. Is the name right?")
+    if spent > cap:
+        output.warn("More than that is spent already: every further release will be refused.")
+    output.note(
+        f"The budget of dataset '{dataset}' is epsilon {exact_text(cap)} now, of which {exact_text(spent)} is"
+        f" spent, by the ledger {ledger}."
+    )
 
 
 @ledger.command()

@@ -9,7 +9,7 @@ import click
 from dpcli import api
 from dpcli.cli.common import Output, command, plain_command
 
-BRIEF = ("release", "mechanism", "axes", "expected_rmse", "worst_stderr", "epsilon", "memory_mb", "seconds")
+BRIEF = ("release", "mechanism", "expected_rmse", "worst_stderr", "memory_mb", "seconds", "measures")
 
 
 @click.group()
@@ -30,6 +30,7 @@ def check(output: Output, path: str) -> None:
     from dpcli.privacy.exact import exact_text
 
     checked = api.load_plan(path)
+    api.check_workloads(checked)
     shares = checked.shares()
     output.records(
         [
@@ -61,8 +62,10 @@ def explain(output: Output, path: str) -> None:
       dpcli plan explain plan.yaml
     """
     prospects, verdict = api.explain(path)
-    columns = None if output.form != "table" else BRIEF
-    output.records([prospect.record() for prospect in prospects], columns)
+    records = [prospect.record() for prospect in prospects]
+    if output.form == "table":
+        records = [{**r, "mechanism": f"{r['mechanism']}{'*' if r['planned'] else ''}"} for r in records]
+    output.records(records, BRIEF if output.form == "table" else None)
     for sentence in verdict:
         output.note(sentence)
 

@@ -32,7 +32,8 @@ def query(output: Output, release: str, conditions: tuple[str, ...], level: floa
     \b
     low to high holds the true count with the probability of --interval; how says how that is known:
       exact   from the exact law of the noise
-      normal  from a normal approximation, right when many cells are added up
+      normal  from a normal approximation for the many small draws of noise in it
+      none    there is none: the release was thresholded
 
     \b
     Examples:

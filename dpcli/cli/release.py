@@ -95,7 +95,8 @@ def _dry_run(output_to: Output, plan: str, ledger: str) -> None:
     output_to.records([forecast.record() for forecast in api.forecast(loaded)], tall=True)
     output_to.note(
         "cell_95 is the half-width of a single cell's 95 % interval. range_rmse and range_worst are the root"
-        " mean square and the largest standard error over random ranges on some or all of the attributes."
-        " Nothing was read, spent or written."
+        " mean square and the largest standard error over the release's workload, by default random ranges on"
+        " some or all of the attributes. Nothing was read, spent or written."
     )
     output_to.note(_balance(ledger, loaded))
+    api.check_budget(ledger, loaded)

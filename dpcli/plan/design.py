@@ -10,7 +10,8 @@ from dpcli.data.domain import Domain
 from dpcli.errors import PlanError, QueryError
 from dpcli.mechanisms import Options, strategy_of
 from dpcli.plan.schema import CubeRelease, Plan
-from dpcli.privacy.cost import ROWS_PER_PERSON, scale_for
+from dpcli.privacy.cost import ROWS_PER_PERSON, WIDEST_SCALE, scale_for
+from dpcli.privacy.exact import exact_text
 from dpcli.query.parse import parse_condition
 from dpcli.strategy.identity import Identity
 from dpcli.strategy.kronecker import BLOCK_CELLS, Strategy
@@ -25,6 +26,18 @@ def design(plan: Plan, spec: CubeRelease) -> tuple[Domain, Strategy]:
     order = strategy.identity_first()
     strategy = strategy.reordered(order)
     _check_memory(spec, domain, strategy)
+    if "threshold" in spec.refine and not strategy.inner:
+        raise PlanError(
+            f"Release '{spec.name}' has nothing to threshold: no attribute is transformed."
+            " Write direct: none, or leave out refine."
+        )
+    weight = prod(int(axis.weights.max()) for axis in strategy.inner)
+    epsilon = plan.shares()[spec.name]
+    if scale_for(strategy, epsilon, plan.privacy.neighbors, ROWS_PER_PERSON) * weight > WIDEST_SCALE:
+        raise PlanError(
+            f"Release '{spec.name}': epsilon {exact_text(epsilon)} is too small for what {spec.mechanism} would"
+            " measure: the noise would be wider than can be drawn exactly. Use mechanism: laplace, or more epsilon."
+        )
     return domain.reordered(order), strategy
 
 

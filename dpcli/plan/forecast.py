@@ -11,20 +11,20 @@ import numpy as np
 from dpcli.data.domain import Domain
 from dpcli.estimate.cube import error_of
 from dpcli.estimate.law import unit_variance
-from dpcli.plan.design import design
+from dpcli.mechanisms.choice import workload_of
+from dpcli.plan.design import design, options_of
 from dpcli.plan.explain import worst_query
 from dpcli.plan.schema import Plan
 from dpcli.privacy.cost import ROWS_PER_PERSON, scale_for
 from dpcli.privacy.exact import exact_text
 from dpcli.query.product import Query
-from dpcli.strategy.workloads import random_workload
 
 
 @dataclass(frozen=True)
 class Forecast:
     """The cost and the expected error of one release.
 
-    ``cell_*`` is about a single cell; ``range_*`` about random range queries on some or all attributes.
+    ``cell_*`` is about a single cell; ``range_*`` about the release's workload.
     """
 
     name: str
@@ -63,7 +63,7 @@ def forecast(plan: Plan, level: float = 0.95) -> list[Forecast]:
         domain, strategy = design(plan, spec)
         epsilon = plan.shares()[spec.name]
         scale = scale_for(strategy, epsilon, plan.privacy.neighbors, ROWS_PER_PERSON)
-        workload = random_workload(domain)
+        workload = workload_of(domain, options_of(plan, spec, domain))
         unit = unit_variance(scale)
         cell, half, _ = error_of(_first_cell(domain), strategy, scale, level)
         found.append(

@@ -11,6 +11,8 @@ from typing import Literal
 from dpcli.strategy.kronecker import Strategy
 
 Neighbors = Literal["add-remove", "replace-one"]
+WIDEST_SCALE = 2**40
+"""The widest noise that can be drawn exactly in 64 bits; see :mod:`dpcli.privacy.noise`."""
 ROWS_PER_PERSON = 1
 """One row is taken as one person."""
 

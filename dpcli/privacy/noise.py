@@ -17,6 +17,8 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
+from dpcli.privacy.cost import WIDEST_SCALE
+
 Ints = NDArray[np.int64]
 Words = NDArray[np.unsignedinteger[Any]]
 Cuts = Callable[[Any], list[Any]]  # mpmath context -> increasing irrational numbers in (0, 1)
@@ -140,7 +142,7 @@ class DiscreteLaplace:
     def __init__(self, scale: Fraction, *, widths: Widths = (16, 48, 256), chunk: int = 1 << 16) -> None:
         if not isinstance(scale, Fraction):
             raise TypeError(f"a noise scale is a Fraction, not {scale!r}: write Fraction('0.1'), not 0.1")
-        if not 0 < scale <= 2**40:
+        if not 0 < scale <= WIDEST_SCALE:
             raise ValueError(f"a noise scale must be above 0 and at most 2^40, not {scale}")
         self.scale, self._chunk = scale, chunk
         low = 0 if scale <= 48 else (math.ceil(scale / 16) - 1).bit_length()  # this is b: λ/2^b <= 16

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from dpcli.data.domain import Domain
 from dpcli.errors import ReleaseFileError
 from dpcli.mechanisms import NAMES
-from dpcli.privacy.cost import Neighbors, cost
+from dpcli.privacy.cost import WIDEST_SCALE, Neighbors, cost
 from dpcli.privacy.exact import Exact, exact_text
 from dpcli.strategy.kronecker import Strategy
 
@@ -129,7 +129,7 @@ class Metadata(_Part):
         try:
             metadata = cls.model_validate(body)
             spent, cells = metadata.spent(), metadata.domain.size
-            if metadata.strategy.shape != metadata.domain.shape or metadata.noise.scale > 2**40:
+            if metadata.strategy.shape != metadata.domain.shape or metadata.noise.scale > WIDEST_SCALE:
                 raise ValueError("strategy, domain and noise do not belong together")
         except (ValidationError, ValueError, KeyError, TypeError, ArithmeticError, RecursionError):
             raise ReleaseFileError(

@@ -21,6 +21,9 @@ class Identity(Axis):
     def __post_init__(self) -> None:
         whole(self.size, "the size of an axis", least=1)
 
+    def summary(self) -> str:
+        return "cells"
+
     @property
     def rows(self) -> int:
         return self.size

@@ -101,6 +101,10 @@ class Strategy:
             axis.covariance(one, other) for axis, one, other in zip(self.axes, left, right, strict=True)
         )
 
+    def summary(self, names: Sequence[str]) -> str:
+        """Return in words what is measured along each attribute."""
+        return "; ".join(f"{name}: {axis.summary()}" for name, axis in zip(names, self.axes, strict=True))
+
     def describe(self) -> dict[str, Any]:
         """Return what a release file must keep to rebuild this strategy."""
         return {"axes": [axis.describe() for axis in self.axes]}

@@ -89,7 +89,7 @@ class Optimized(Axis):
             raise ValueError("an optimised axis has sums of 0 or more that add up to less than its unit")
 
     def summary(self) -> str:
-        return f"{self.kind}, {self.sums} sums"
+        return f"fitted with {self.sums} sum{'s' * (self.sums != 1)}"
 
     @property
     def sums(self) -> int:

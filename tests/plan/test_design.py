@@ -48,3 +48,15 @@ def test_direct_attributes_need_less_memory() -> None:
     cut = parse_plan({**PLAN, "releases": [{**PLAN["releases"][0], "direct": ["age"]}]})  # type: ignore[index]
     sizes = [working_memory(design(plan, plan.releases[0])[1]) for plan in (cut, whole)]
     assert sizes[0] < sizes[1]
+
+
+def test_noise_that_is_too_wide_is_refused() -> None:
+    wide = {**PLAN, "privacy": {"epsilon": "0.000000001"}}
+    wide["releases"] = [{"name": "cube", "cube": ["age", "pay"], "mechanism": "optimized"}]
+    plan = parse_plan(wide)
+    with pytest.raises(PlanError) as caught:
+        design(plan, plan.releases[0])
+    assert str(caught.value) == (
+        "Release 'cube': epsilon 0.000000001 is too small for what optimized would measure: the noise would be"
+        " wider than can be drawn exactly. Use mechanism: laplace, or more epsilon."
+    )

@@ -89,7 +89,7 @@ class TestAgainstTheDenseMatrix:
 
 
 def test_it_says_how_many_sums_it_has() -> None:
-    assert SAMPLES[6].summary() == "optimized, 7 sums"
+    assert SAMPLES[6].summary() == "fitted with 7 sums"
 
 
 def test_a_long_axis_is_exact_and_gives_the_counts_back() -> None:
