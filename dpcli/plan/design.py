@@ -35,8 +35,9 @@ def design(plan: Plan, spec: CubeRelease) -> tuple[Domain, Strategy]:
     epsilon = plan.shares()[spec.name]
     if scale_for(strategy, epsilon, plan.privacy.neighbors, ROWS_PER_PERSON) * weight > WIDEST_SCALE:
         raise PlanError(
-            f"Release '{spec.name}': epsilon {exact_text(epsilon)} is too small for what {spec.mechanism} would"
-            " measure: the noise would be wider than can be drawn exactly. Use mechanism: laplace, or more epsilon."
+            f"Release '{spec.name}': epsilon {exact_text(epsilon)} is too small for what {spec.mechanism}"
+            " would measure: the noise would be wider than can be drawn exactly. Use mechanism: laplace, or"
+            " more epsilon."
         )
     return domain.reordered(order), strategy
 
