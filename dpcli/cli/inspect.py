@@ -37,7 +37,11 @@ def inspect(output: Output, release: str, verify: bool) -> None:
         output.text(json.dumps(opened.metadata.document(), indent=2, ensure_ascii=False))
         return
     if output.form == "table":
-        output.text("\n".join(f"{what:12} {value}" for what, value in _summary(opened).items()) + "\n")
+        from dpcli.cli.render import readable
+
+        output.text(
+            "\n".join(f"{what:12} {readable(value)}" for what, value in _summary(opened).items()) + "\n"
+        )
     output.records(_attributes(opened))
     if output.form == "table":
         output.text("\n".join(["", "The guarantee:", *(f"- {line}" for line in api.guarantee(opened))]))

@@ -43,7 +43,7 @@ def error_of(query: Query, strategy: Strategy, scale: Fraction, level: float) ->
         half, how = sum_half_width(scale, query.cells(strategy.shape), level)
     else:
         half, how = weighted_half_width(scale, noise.shares, noise.weights, noise.rest, level)
-    return sqrt(noise.variance), half, how
+    return sqrt(max(noise.variance, 0.0)), half, how  # rounding may leave less than nothing
 
 
 def _total(counts: NDArray[Any], term: Term) -> int | float:

@@ -14,7 +14,7 @@ from dpcli.errors import UsageError
 from dpcli.estimate.law import unit_variance
 from dpcli.estimate.threshold import Thresholding
 from dpcli.release.file import Release, write_release
-from dpcli.release.whole import check_writable
+from dpcli.release.target import check_name, existing
 
 
 def refine(release: Release, *, threshold: bool, output: Path, replace: bool) -> None:
@@ -24,7 +24,8 @@ def refine(release: Release, *, threshold: bool, output: Path, replace: bool) ->
         raise UsageError("No step is asked for. Use --threshold.")
     if "threshold" in metadata.steps:
         raise UsageError(f"{release.path} is thresholded already.")
-    check_writable(output)
+    check_name(output)
+    existing(output, metadata.dataset, metadata.name, "replace" if replace else "fail")
     strategy = metadata.strategy
     thresholding = Thresholding(strategy, unit_variance(metadata.noise.scale), fitted=True)
     steps = [*metadata.steps, "threshold"]

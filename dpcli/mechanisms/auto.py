@@ -49,7 +49,8 @@ def _key(domain: Domain, options: Options) -> str:
     workload = options.workload
     if isinstance(workload, ListedWorkload):
         workload = [
-            [None if mask is None else mask.tolist() for mask in term] for q in workload.queries for term in q
+            [[None if mask is None else mask.tolist() for mask in term] for term in query]
+            for query in workload.queries
         ]
     what = json.dumps([VERSION, domain.describe(), workload, options.scale_per_norm], sort_keys=True)
     return hashlib.sha256(what.encode()).hexdigest()

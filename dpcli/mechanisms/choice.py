@@ -12,6 +12,7 @@ from dpcli.mechanisms import Options
 from dpcli.strategy.axis import Axis
 from dpcli.strategy.identity import Identity
 from dpcli.strategy.kronecker import Strategy
+from dpcli.strategy.nominal import NominalWavelet
 from dpcli.strategy.workloads import Family, ListedWorkload, RandomWorkload, Workload, random_workload
 
 MOST_MIXES = 20_000
@@ -33,8 +34,17 @@ def expected_variance(axes: Sequence[Axis], workload: Workload, scale_per_norm: 
     norm = float(prod(axis.norm for axis in axes))
     if scale_per_norm is None:
         return norm**2 * workload.expected(axes)
-    rate = 1 / (norm * scale_per_norm)
-    return 2 * exp(-rate) / expm1(-rate) ** 2 * workload.expected(axes)
+    return noise_variance(axes, norm * scale_per_norm) * workload.expected(axes)
+
+
+def noise_variance(axes: Sequence[Axis], scale: float) -> float:
+    """Return the variance by which a form for unit noise is multiplied: 2q/(1−q)², q = e^(−1/λ).
+
+    With weights w the variance of scale λw is between w² times this and 2w²λ²: then 2λ² is the safe number.
+    """
+    if any(isinstance(axis, NominalWavelet) for axis in axes):
+        return 2 * scale**2
+    return 2 * exp(-1 / scale) / expm1(-1 / scale) ** 2
 
 
 def best_mix(

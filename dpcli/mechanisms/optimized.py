@@ -20,6 +20,8 @@ from dpcli.strategy.workloads import Family, ListedWorkload, RandomWorkload, Wor
 
 SHORTEST = 8
 """On shorter axes there is nothing to gain over the cells themselves."""
+MOST_LISTED = 4096
+"""Longer axes are fitted to ranges only: a matrix of their categories would be too large."""
 
 
 def strategy(domain: Domain, options: Options) -> Strategy:
@@ -36,7 +38,12 @@ def with_fitted(domain: Domain, options: Options, candidates: list[list[Axis]]) 
     """
     workload = workload_of(domain, options)
     mix = best_mix(candidates, workload, options.scale_per_norm)
-    long = [place for place, size in enumerate(domain.shape) if size >= SHORTEST]
+    ranges = isinstance(workload, RandomWorkload)
+    long = [
+        place
+        for place, attribute in enumerate(domain.attributes)
+        if attribute.size >= SHORTEST and (attribute.size <= MOST_LISTED or (ranges and attribute.ordered))
+    ]
     fit = partial(fit_optimized, unit=unit_for(len(long)))
     found = [list(axes) for axes in candidates]
     for place in long:

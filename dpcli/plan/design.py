@@ -52,7 +52,11 @@ def working_memory(strategy: Strategy) -> int:
 
 def _check_memory(spec: CubeRelease, domain: Domain, strategy: Strategy) -> None:
     """Refuse a release whose slabs would not fit into the memory, and say what to do."""
-    needed, there = working_memory(strategy), os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    copies = 5 if "threshold" in spec.refine else 1
+    needed, there = (
+        copies * working_memory(strategy),
+        os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+    )
     if needed > 0.8 * there:
         longest = max(domain.names, key=lambda name: domain[name].size)
         raise PlanError(

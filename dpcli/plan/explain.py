@@ -10,9 +10,8 @@ import numpy as np
 
 from dpcli.data.attributes import Attribute, Nominal
 from dpcli.data.domain import Domain
-from dpcli.estimate.law import unit_variance
 from dpcli.mechanisms import NAMES, OPTIONS, Options, strategy_of
-from dpcli.mechanisms.choice import workload_of
+from dpcli.mechanisms.choice import noise_variance, workload_of
 from dpcli.plan.design import options_of, working_memory
 from dpcli.plan.schema import CubeRelease, Plan
 from dpcli.privacy.cost import ROWS_PER_PERSON, scale_for
@@ -111,7 +110,7 @@ def _prospect(plan: Plan, spec: CubeRelease, mechanism: str) -> Prospect:
     epsilon = plan.shares()[spec.name]
     scale = scale_for(strategy, epsilon, plan.privacy.neighbors, ROWS_PER_PERSON)
     worst, query = worst_query(workload, strategy, domain)
-    unit = unit_variance(scale)
+    unit = noise_variance(strategy.axes, float(scale))
     return Prospect(
         release=spec.name,
         mechanism=mechanism,

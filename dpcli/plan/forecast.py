@@ -10,8 +10,7 @@ import numpy as np
 
 from dpcli.data.domain import Domain
 from dpcli.estimate.cube import error_of
-from dpcli.estimate.law import unit_variance
-from dpcli.mechanisms.choice import workload_of
+from dpcli.mechanisms.choice import noise_variance, workload_of
 from dpcli.plan.design import design, options_of
 from dpcli.plan.explain import worst_query
 from dpcli.plan.schema import Plan
@@ -64,7 +63,7 @@ def forecast(plan: Plan, level: float = 0.95) -> list[Forecast]:
         epsilon = plan.shares()[spec.name]
         scale = scale_for(strategy, epsilon, plan.privacy.neighbors, ROWS_PER_PERSON)
         workload = workload_of(domain, options_of(plan, spec, domain))
-        unit = unit_variance(scale)
+        unit = noise_variance(strategy.axes, float(scale))
         cell, half, _ = error_of(_first_cell(domain), strategy, scale, level)
         found.append(
             Forecast(

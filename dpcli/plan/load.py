@@ -179,6 +179,8 @@ def _in_words(kind: str, given: Any, context: Mapping[str, Any]) -> str:
         return f"must be a whole number, not {_shown(given)}"
     if kind == "greater_than_equal":
         return f"must be at least {context['ge']}, not {_shown(given)}"
+    if kind == "less_than_equal":
+        return f"must be at most {context['le']}, not {_shown(given)}"
     if kind.startswith("string_"):
         return f"must be text, not {_shown(given)}"
     return ""

@@ -161,9 +161,9 @@ class CubeRelease(_Strict):
         ),
     )
     branching: int | None = Field(
-        None, ge=2, description="For hierarchical: the children of a node; 2 by default."
+        None, ge=2, le=10**6, description="For hierarchical: the children of a node; 2 by default."
     )
-    levels: tuple[int, ...] | None = Field(
+    levels: tuple[Annotated[int, Field(ge=0, le=60)], ...] | None = Field(
         None,
         description=(
             "For hierarchical: the levels measured besides the cells, level j having groups of branching^j"

@@ -29,6 +29,8 @@ def parse_epsilon(value: Any) -> Fraction:
             raise ValueError(f"must be above 0, not {text}")
         if not _DECIMAL.fullmatch(text):
             raise ValueError(f"must be a decimal such as 0.5, not {text!r}")
+        if len(text) > 40:
+            raise ValueError("must not have more than 40 digits")
         number = Fraction(text)
     if number <= 0:
         raise ValueError("must be above 0")

@@ -60,7 +60,7 @@ class Release:
                         raise ReleaseFileError(
                             f"{self.path} is damaged: its counts do not match their digest."
                         )
-                    if not (np.abs(values) < MOST_COUNT).all():
+                    if not ((values > -MOST_COUNT) & (values < MOST_COUNT)).all():
                         raise ReleaseFileError(f"{self.path} holds counts that no table can have.")
                     yield values
         except (pa.ArrowException, OSError, IndexError):
@@ -115,7 +115,7 @@ def open_release(path: str | Path) -> Release:
         raise ReleaseFileError(
             f"{path} is a Parquet file, but not a dpcli release: it has no dpcli metadata."
         )
-    metadata = Metadata.from_json(document, str(path))
+    metadata = Metadata.from_json(document, str(path), rows)
     fits = _value_types(schema) == _value_types(_schema(metadata))
     if not fits or rows != metadata.domain.size or groups != len(metadata.blocks):
         raise ReleaseFileError(f"{path} is damaged: its columns or rows do not match its metadata.")

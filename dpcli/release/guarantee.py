@@ -19,6 +19,12 @@ def sentences(metadata: Metadata) -> list[str]:
     privacy, rows = metadata.privacy, metadata.privacy.rows_per_person
     epsilon, norm = exact_text(privacy.epsilon), exact_text(metadata.strategy.norm)
     scale = exact_text(metadata.noise.scale)
+    power = f"e^{epsilon}" if "/" not in epsilon else f"e^({epsilon})"
+    weighted = metadata.strategy.largest_weight > 1
+    kept = (
+        "stored as drawn" if not metadata.strategy.inner else "the counts are worked out from what was drawn"
+    )
+    steps = "" if not metadata.steps else ", then thresholded, which makes them biased"
     whose = "one person's row" if rows == 1 else f"one person's rows (at most {rows})"
     change = (
         f"{whose} being in the table or not"
@@ -27,12 +33,13 @@ def sentences(metadata: Metadata) -> list[str]:
     )
     words = [
         f"Pure differential privacy with epsilon = {epsilon}, {privacy.neighbors} neighbours: {change}"
-        f" changes the probability of any content of this file by a factor of at most e^{epsilon} ="
+        f" changes the probability of any content of this file by a factor of at most {power} ="
         f" {_power(privacy.epsilon)}.",
         f"One row is taken as one person. That nobody has more than {rows} row{'s' * (rows > 1)} in the table"
         " is assumed, not checked.",
-        f"Noise: exact discrete Laplace of scale {scale}, drawn independently for every coefficient of the"
-        " strategy, also where the count is zero; stored as drawn, neither rounded nor clamped.",
+        f"Noise: exact discrete Laplace of scale {scale}{', times its weight,' if weighted else ','} drawn"
+        " independently for every coefficient of the strategy, also where the count is zero;"
+        f" {kept}{steps}, neither rounded nor clamped.",
         f"Epsilon can be recomputed: the strategy's largest column norm is {norm}, times"
         f" {1 if privacy.neighbors == 'add-remove' else 2} for {privacy.neighbors}, times {rows} row"
         f"{'s' * (rows > 1)} a person, divided by the scale {scale}.",

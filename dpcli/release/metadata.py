@@ -106,8 +106,8 @@ class Metadata(_Part):
         return json.dumps(self.document(), sort_keys=True, separators=(",", ":"))
 
     @classmethod
-    def from_json(cls, text: bytes, source: str) -> Metadata:
-        """Read and check a document; ``source`` names the file in errors."""
+    def from_json(cls, text: bytes, source: str, rows: int | None = None) -> Metadata:
+        """Read and check a document; ``source`` names the file in errors, ``rows`` is what it holds."""
         try:
             body = json.loads(text)
             claimed = body.pop("digest")
@@ -128,9 +128,14 @@ class Metadata(_Part):
             )
         try:
             metadata = cls.model_validate(body)
-            spent, cells = metadata.spent(), metadata.domain.size
-            if metadata.strategy.shape != metadata.domain.shape or metadata.noise.scale > WIDEST_SCALE:
-                raise ValueError("strategy, domain and noise do not belong together")
+            cells, shape = metadata.domain.size, metadata.strategy.shape
+            if shape != metadata.domain.shape or cells != sum(block.rows for block in metadata.blocks):
+                raise ValueError("strategy, domain and blocks do not belong together")
+            if rows is not None and rows != cells:
+                raise ReleaseFileError(f"{source} is damaged: it has {rows:,} rows for {cells:,} cells.")
+            if metadata.noise.scale * metadata.strategy.largest_weight > WIDEST_SCALE:
+                raise ValueError("such noise cannot have been drawn")
+            spent = metadata.spent()
         except (ValidationError, ValueError, KeyError, TypeError, ArithmeticError, RecursionError):
             raise ReleaseFileError(
                 f"{source} is not a release that this dpcli understands: its metadata is inconsistent."
@@ -140,8 +145,6 @@ class Metadata(_Part):
                 f"{source} claims epsilon {exact_text(metadata.privacy.epsilon)}, but the noise that it"
                 f" describes spends {exact_text(spent)}. Do not trust it."
             )
-        if sum(block.rows for block in metadata.blocks) != cells:
-            raise ReleaseFileError(f"{source} is damaged: its blocks do not add up to its {cells:,} cells.")
         return metadata
 
 

@@ -23,12 +23,7 @@ def targets(names: Sequence[str], output: str | Path, table: str | Path) -> dict
     path = Path(output)
     folder = path.is_dir() or str(output).endswith(("/", os.sep))
     if len(names) == 1 and not folder:
-        if path.suffix.lower() not in SUFFIXES:
-            raise OutputError(f"A release file is Parquet; name it {path.stem}.parquet, not {path.name}.")
-        try:
-            str(path).encode()
-        except UnicodeEncodeError:
-            raise OutputError("The name of the output is not UTF-8 text. Choose another name.") from None
+        check_name(path)
         found = {names[0]: path}
     else:
         if not path.is_dir() and path.suffix.lower() in SUFFIXES:
@@ -45,6 +40,16 @@ def targets(names: Sequence[str], output: str | Path, table: str | Path) -> dict
     for target in found.values():
         _keep_away(target, Path(table))
     return found
+
+
+def check_name(path: Path) -> None:
+    """Refuse a name that a release file should not have."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise OutputError(f"A release file is Parquet; name it {path.stem}.parquet, not {path.name}.")
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise OutputError("The name of the output is not UTF-8 text. Choose another name.") from None
 
 
 def _keep_away(target: Path, table: Path) -> None:
@@ -65,8 +70,8 @@ def existing(path: Path, dataset: str, name: str, if_exists: IfExists) -> Releas
             _only_a_release(path)
         if if_exists == "fail":
             raise OutputError(
-                f"{path} exists already, and nothing was spent. Choose another name, or use --if-exists skip"
-                " or --if-exists replace."
+                f"{path} exists already, and nothing was spent. Choose another name, or say with --if-exists"
+                " what to do."
             )
     check_writable(path)
     return None

@@ -28,7 +28,7 @@ LONGEST_DIRECT = 256
 """A longer axis has knots; the search on every cell then takes long and finds hardly anything better."""
 
 MOST_KNOTS = 320
-SECONDS = 8.0
+SECONDS = 60.0
 SCOUTING, POLISHING = 40, 300
 Span = tuple[int, int]
 

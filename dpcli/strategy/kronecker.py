@@ -17,6 +17,7 @@ from dpcli.strategy.axes import axis_from
 from dpcli.strategy.axis import Axis, IntArray
 from dpcli.strategy.identity import Identity
 
+MOST_WEIGHT = 1 << 40
 BLOCK_CELLS = 1 << 20
 """How many cells are worked on at once, where slabs are not larger."""
 
@@ -77,8 +78,17 @@ class Strategy:
             counts = axis.inverse(counts, place)
         return counts.reshape(-1)
 
+    @cached_property
+    def largest_weight(self) -> int:
+        """The largest weight of a coefficient; ``ValueError`` where 64 bits might not hold it."""
+        largest = prod(int(axis.weights.max()) for axis in self.axes)
+        if largest > MOST_WEIGHT:
+            raise ValueError(f"a coefficient's weight of {largest} is above {MOST_WEIGHT}")
+        return largest
+
     def noise_classes(self) -> list[tuple[int, IntArray | None]]:
         """Return each distinct weight w with the coefficients of a slab that have it (``None`` for all)."""
+        assert self.largest_weight <= MOST_WEIGHT  # so that products of weights cannot wrap around
         per_axis = [axis.weights for axis in self.inner]
         if all(weights.min() == weights.max() for weights in per_axis):
             return [(prod(int(weights[0]) for weights in per_axis), None)]

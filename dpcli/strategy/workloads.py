@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import comb
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from dpcli.data.domain import Domain
 from dpcli.strategy.axis import Axis, FloatArray
 from dpcli.strategy.identity import Identity
 
+T = TypeVar("T")
 Kind = Literal["random", "ranges", "prefixes"]
 KINDS: tuple[Kind, ...] = ("random", "ranges", "prefixes")
 MOST_CUTS = 512
@@ -66,7 +67,7 @@ class Family:
         responses = self._responses(axis)
         if not self.cuts:
             forms = (responses**2).sum(axis=1)
-            return float(forms.max()), self.spans[int(forms.argmax())]
+            return float(forms.max()), self._asked()[int(forms.argmax())]
         inner = responses @ responses.T
         forms = np.diag(inner)[:, None] + np.diag(inner)[None, :] - 2 * inner
         start, stop = sorted(divmod(int(forms.argmax()), len(self.cuts)))
@@ -74,13 +75,9 @@ class Family:
 
     def sample(self, most: int) -> Family:
         """Return a family of at most ``most`` of the cuts or spans, spread at random, to weigh by roughly."""
-        pick = np.random.default_rng(0)
         if len(self.cuts) > most:
             return Family(self.size, tuple(_spread(self.cuts, most)), widths=self.widths)
-        if len(self.spans) > most:
-            places = pick.choice(len(self.spans), most, replace=False)
-            return Family(self.size, spans=tuple(self.spans[place] for place in sorted(places)))
-        return self
+        return Family(self.size, spans=tuple(_spread(self.spans, most))) if self.spans else self
 
     def _mean_length(self) -> float:
         """Return the mean number of cells of a span: between n cuts, 2/(n(n−1))·Σ_i (2i − n + 1)·c_i."""
@@ -90,12 +87,19 @@ class Family:
         return float((2 * np.arange(n) - n + 1) @ np.array(self.cuts, float)) * 2 / (n * (n - 1))
 
     def _responses(self, axis: Axis) -> FloatArray:
-        spans = [(0, cut) for cut in self.cuts] or self.spans
-        return axis.response(indicators(self.size, spans))
+        return axis.response(indicators(self.size, self._asked()))
+
+    def _asked(self) -> list[tuple[int, int]]:
+        """Return the prefixes up to the cuts, or the spans, as many as are weighed."""
+        return [(0, cut) for cut in self.cuts] or _spread(self.spans, _most(self.size))
 
 
-def _spread(cuts: Sequence[int], most: int) -> list[int]:
-    """Return at most so many of the cuts, picked at random: a pattern would favour trees that follow it."""
+def _most(size: int) -> int:
+    return min(MOST_CUTS, max(8, MOST_NUMBERS // size))
+
+
+def _spread(cuts: Sequence[T], most: int) -> list[T]:
+    """Return at most so many of the cuts or spans, at random: a pattern would favour trees that follow it."""
     if len(cuts) <= most:
         return list(cuts)
     places = np.random.default_rng(0).choice(len(cuts), most, replace=False)
@@ -113,7 +117,7 @@ def family(attribute: Attribute, kind: Kind) -> Family:
     """Return the queries on an attribute: ranges or prefixes, a hierarchy's nodes, or single categories."""
     regular, size = attribute.regular, attribute.size
     if attribute.ordered and regular > 1:
-        cuts = _spread(range(regular + 1), min(MOST_CUTS, max(8, MOST_NUMBERS // size)))
+        cuts = _spread(range(regular + 1), _most(size))
         if kind == "prefixes":
             return Family(size, spans=tuple((0, cut) for cut in cuts[1:]))
         return Family(size, tuple(cuts), widths=regular if kind == "ranges" else 0)

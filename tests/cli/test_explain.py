@@ -78,6 +78,8 @@ def test_a_wrong_workload(dpcli: Cli, write_plan: Callable[..., Path], workload:
         ),
         ("laplace\n    branching: 3", "goes with hierarchical, not with laplace"),
         ("hierarchical\n    branching: 1", "must be at least 2, not '1'"),
+        ("hierarchical\n    levels: [-1]", "must be at least 0, not '-1'"),
+        ("hierarchical\n    levels: [9000000000]", "must be at most 60, not '9000000000'"),
         ("privelet\n    direct: [agee]", "'agee' is not in the cube. Did you mean 'age'?"),
         ("privelet\n    direct: some", "must be auto, none, or a list of attributes."),
         ("auto\n    refine: [threshold]", "threshold goes with privelet, not with auto"),
@@ -127,3 +129,11 @@ def test_a_dry_run_tells_that_the_budget_would_refuse(
         "Error: The plan asks for epsilon 1, but only 0.5 is left of the budget 1.5 of dataset 'town':"
         " it would be refused.\n"
     )
+
+
+def test_many_labels_are_weighed_in_little_memory(dpcli: Cli, write_plan: Callable[..., Path]) -> None:
+    labels = ", ".join(f"x{number}" for number in range(6000))
+    path = write_plan(mechanism="auto", replace=("values: [F, M]", f"values: [{labels}]"))
+    result = dpcli("release", path, "--dry-run", "--format", "json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)[0]["cells"] == 360_000

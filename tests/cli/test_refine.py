@@ -52,7 +52,8 @@ def test_a_plan_can_ask_for_it(dpcli: Cli, write_plan: Callable[..., Path], tabl
         (["smooth.parquet", "--threshold", "-o", "x.parquet"], "smooth.parquet is thresholded already."),
         (
             ["wave.parquet", "--threshold", "-o", "smooth.parquet"],
-            "Cannot write smooth.parquet: it exists already. Choose another name, or remove it first.",
+            "smooth.parquet exists already, and nothing was spent. Choose another name, or say with --if-exists"
+            " what to do.",
         ),
         (
             ["wave.parquet", "--threshold", "-o", "no/x.parquet"],
@@ -80,3 +81,26 @@ def test_a_fixture_stays_a_fixture(dpcli: Cli, write_plan: Callable[..., Path], 
     result = dpcli("refine", "wave.parquet", "--threshold", "-o", "smooth.parquet")
     assert "wave.parquet is NOT PRIVATE" in result.stderr
     assert "smooth.parquet is NOT PRIVATE" in dpcli("query", "smooth.parquet").stderr
+
+
+def test_only_a_release_is_replaced(privelet: Cli, table: Path) -> None:
+    before = table.read_text()
+    result = privelet("refine", "wave.parquet", "--threshold", "-o", table, "--if-exists", "replace")
+    assert (result.exit_code, result.stderr) == (
+        2,
+        "Error: A release file is Parquet; name it people.parquet, not people.csv.\n",
+    )
+    Path("notes.parquet").write_text("precious")
+    result = privelet(
+        "refine", "wave.parquet", "--threshold", "-o", "notes.parquet", "--if-exists", "replace"
+    )
+    assert result.exit_code == 2
+    assert (table.read_text(), Path("notes.parquet").read_text()) == (before, "precious")
+
+
+def test_inspect_tells_that_it_is_thresholded(privelet: Cli) -> None:
+    privelet("refine", "wave.parquet", "--threshold", "-o", "smooth.parquet")
+    text = privelet("inspect", "smooth.parquet").stdout
+    assert "refined      by threshold: answers have no interval" in text
+    assert "then thresholded, which makes them biased" in text
+    assert "measured     age: haar; sex: nominal; job: nominal" in text

@@ -126,8 +126,8 @@ class TestIfExists:
         result = dpcli("release", write_plan(), table, "-o", "out.parquet")
         assert (result.exit_code, result.stderr) == (
             2,
-            "Error: out.parquet exists already, and nothing was spent. Choose another name, or use"
-            " --if-exists skip or --if-exists replace.\n",
+            "Error: out.parquet exists already, and nothing was spent. Choose another name, or say with --if-exists"
+            " what to do.\n",
         )
         assert Path("out.parquet").read_text() == "precious"
         assert spent(tmp_path) == 0

@@ -192,9 +192,39 @@ def test_few_heavy_draws_need_a_wider_interval_than_the_normal() -> None:
     scale = Fraction(1000)
     sd = sqrt(unit_variance(scale))
     one, how = weighted_half_width(scale, np.ones(1), np.ones(1, np.int64), 0.0, 0.95)
-    assert (round(one / sd, 2), how) == (2.12, "exact")
+    assert how == "exact"
+    assert one / sd == pytest.approx(2.12, abs=0.03)
     many, how = weighted_half_width(scale, np.ones(5000), np.ones(5000, np.int64), 0.0, 0.95)
     assert many / (sd * sqrt(5000)) == pytest.approx(1.96, abs=0.01)
     mixed, how = weighted_half_width(scale, np.ones(1), np.ones(1, np.int64), 3 * sd**2, 0.99)
     assert how == "normal"
     assert mixed / (2 * sd) > 2.6
+
+
+@pytest.mark.parametrize(
+    ("axis", "epsilon"),
+    [
+        (Haar(101), "9.4"),
+        (Haar(101), "12.4"),
+        (Haar(8), "12.6"),
+        (NominalWavelet.flat(5), "2.4"),
+        (Haar(8), "2.9"),
+    ],
+)
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.99])
+def test_intervals_of_lattice_noise_cover(axis: object, epsilon: str, level: float) -> None:
+    """The total is one coefficient, so its noise is whole: h must not fall just short of a whole number."""
+    strategy = Strategy((axis,))  # type: ignore[arg-type]
+    scale = strategy.norm / Fraction(epsilon)
+    _, half, _ = error_of(Query("true", ({},)), strategy, scale, level)
+    q = np.exp(-1 / float(scale))
+    covered = 1 - 2 * q ** (np.floor(half) + 1) / (1 + q)
+    assert covered >= level - 1e-9
+
+
+def test_rounding_cannot_make_a_variance_negative() -> None:
+    left = np.array([True, False, False])
+    strategy = Strategy((NominalWavelet.flat(3), Haar(3)))
+    everything = Query("", ({0: left}, {0: ~left}))
+    for scale in (Fraction(1, 50), Fraction(1, 300), Fraction(1, 1000)):
+        assert error_of(everything, strategy, scale, 0.95)[0] >= 0

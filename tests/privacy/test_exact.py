@@ -46,6 +46,7 @@ def test_three_tenths_and_seven_tenths_are_one() -> None:
         (0.1, "must be a decimal written as text, such as '0.5'"),
         (True, "must be a decimal written as text, such as '0.5'"),
         (None, "must be a decimal written as text, such as '0.5'"),
+        ("0." + "3" * 50, "must not have more than 40 digits"),
         ("1e-10", "must lie between 1e-9 and 1000000"),
         ("1e999", "must lie between 1e-9 and 1000000"),
     ],

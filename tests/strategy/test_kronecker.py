@@ -9,6 +9,7 @@ import pytest
 
 from dpcli.strategy.identity import Identity
 from dpcli.strategy.kronecker import Strategy
+from dpcli.strategy.tree import Tree
 
 CUBES = [(1,), (7,), (3, 4), (2, 3, 5)]
 
@@ -40,3 +41,10 @@ def test_forward_and_inverse_of_a_block() -> None:
 def test_description_round_trip() -> None:
     strategy = Strategy((Identity(2), Identity(3)))
     assert Strategy.from_description(strategy.describe()) == strategy
+
+
+def test_weights_that_could_wrap_around_are_refused() -> None:
+    heavy = Tree(2, (2, 1), (10**6, 10**6))
+    with pytest.raises(ValueError, match="is above"):
+        Strategy((heavy,) * 4).noise_classes()
+    assert Strategy((heavy, heavy)).largest_weight == 10**12
