@@ -46,13 +46,13 @@ def working_memory(strategy: Strategy) -> int:
     """Return an estimate of the bytes that a release needs at once, besides the table's distinct cells."""
     rows = prod(axis.rows for axis in strategy.inner)
     copies = 1 if is_large(strategy) else 4
-    weighted = 3 if len({int(w) for axis in strategy.inner for w in axis.weights[:1000]}) > 1 else 0
+    weighted = 7 if len({int(w) for axis in strategy.inner for w in axis.weights[:1000]}) > 1 else 0
     return 8 * (rows * (copies + weighted) + 16 * BLOCK_CELLS)
 
 
 def _check_memory(spec: CubeRelease, domain: Domain, strategy: Strategy) -> None:
     """Refuse a release whose slabs would not fit into the memory, and say what to do."""
-    copies = 5 if "threshold" in spec.refine else 1
+    copies = 2 if "threshold" in spec.refine else 1
     needed, there = (
         copies * working_memory(strategy),
         os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
