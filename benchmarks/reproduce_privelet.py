@@ -78,6 +78,7 @@ class Size:
 
 EPSILONS, MILLIONS = ("0.5", "0.75", "1", "1.25"), tuple(n * 1_000_000 for n in range(1, 6))
 FULL = Size(10_000_000, (101, 2, 512, 1001), 16, EPSILONS, MILLIONS, (45, 54, 64, 76, 91), rounds=3)
+BRIEF = replace(FULL, epsilons=("0.5", "1"), timed_rows=MILLIONS[::2], sides=(45, 64, 91), rounds=1)
 QUICK = Size(200_000, (101, 2, 32, 101), 4, ("1",), (50_000, 100_000), (16, 23), rounds=1)
 
 
@@ -358,8 +359,9 @@ def main() -> None:
     )
     parser.add_argument("--rows", type=int, help="rows of the census; 10 million by default")
     parser.add_argument("--quick", action="store_true", help="a small run that only prints")
+    parser.add_argument("--brief", action="store_true", help="two epsilons, and fewer points timed once each")
     asked = parser.parse_args()
-    size = QUICK if asked.quick else FULL
+    size = QUICK if asked.quick else BRIEF if asked.brief else FULL
     with tempfile.TemporaryDirectory(prefix="dpcli-privelet-") as folder:
         os.environ["DPCLI_CACHE"] = folder  # what others have found shall not matter
         text = "\n".join(tables(Path(folder), replace(size, rows=asked.rows or size.rows))) + "\n"

@@ -61,14 +61,17 @@ class Probe:
         if strategy.shape != self.domain.shape:
             raise ValueError(f"a strategy for {strategy.shape} does not fit a cube of {self.domain.shape}")
         scale = scale_for(strategy, epsilon, self.neighbors, self.rows_per_unit)
-        for weight, _ in strategy.noise_classes():
+        classes = strategy.noise_classes()
+        for weight, _ in classes:
             discrete_laplace(scale * weight)  # refuses a scale that it cannot draw, before anything is paid
         self.__account.debit(cost(strategy, scale, self.neighbors, self.rows_per_unit))
-        return Observation(strategy, scale, self._draw(strategy, scale))
+        return Observation(strategy, scale, self._draw(strategy, scale, classes))
 
-    def _draw(self, strategy: Strategy, scale: Fraction) -> Iterator[NoisyBlock]:
+    def _draw(
+        self, strategy: Strategy, scale: Fraction, classes: list[tuple[int, IntArray | None]]
+    ) -> Iterator[NoisyBlock]:
         """Yield the noisy blocks in order, a few being computed ahead, each from a keystream of its own."""
-        classes, large = strategy.noise_classes(), is_large(strategy)
+        large = is_large(strategy)
 
         def noisy(job: tuple[int, int, Keystream]) -> NoisyBlock:
             start, stop, keystream = job
