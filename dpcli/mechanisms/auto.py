@@ -20,14 +20,14 @@ from dpcli.strategy.kronecker import Strategy
 from dpcli.strategy.tree import Tree
 from dpcli.strategy.workloads import ListedWorkload
 
-MOST_CELLS_TO_FIT = 1 << 24
+MOST_CELLS_TO_FIT = 1 << 27
 """Above this a fitted axis would cost more time in transforms than it is worth."""
 
 
 LONG = 1 << 14
 """On longer axes only a few trees are tried: they differ little there, and weighing one takes long."""
 
-VERSION = 1
+VERSION = 2
 """Part of the cache's key: to be raised whenever the search would find something else."""
 
 

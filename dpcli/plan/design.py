@@ -44,10 +44,9 @@ def design(plan: Plan, spec: CubeRelease) -> tuple[Domain, Strategy]:
 
 def working_memory(strategy: Strategy) -> int:
     """Return an estimate of the bytes that a release needs at once, besides the table's distinct cells."""
-    rows = prod(axis.rows for axis in strategy.inner)
+    rows = strategy.coefficients
     copies = 1 if is_large(strategy) else 4
-    weighted = 7 if len({int(w) for axis in strategy.inner for w in axis.weights[:1000]}) > 1 else 0
-    return 8 * (rows * (copies + weighted) + 16 * BLOCK_CELLS)
+    return 8 * (rows * copies + 16 * BLOCK_CELLS)
 
 
 def _check_memory(spec: CubeRelease, domain: Domain, strategy: Strategy) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -61,17 +62,15 @@ class Probe:
         if strategy.shape != self.domain.shape:
             raise ValueError(f"a strategy for {strategy.shape} does not fit a cube of {self.domain.shape}")
         scale = scale_for(strategy, epsilon, self.neighbors, self.rows_per_unit)
-        classes = strategy.noise_classes()
-        for weight, _ in classes:
+        for weight in strategy.weights:
             discrete_laplace(scale * weight)  # refuses a scale that it cannot draw, before anything is paid
         self.__account.debit(cost(strategy, scale, self.neighbors, self.rows_per_unit))
-        return Observation(strategy, scale, self._draw(strategy, scale, classes))
+        return Observation(strategy, scale, self._draw(strategy, scale))
 
-    def _draw(
-        self, strategy: Strategy, scale: Fraction, classes: list[tuple[int, IntArray | None]]
-    ) -> Iterator[NoisyBlock]:
+    def _draw(self, strategy: Strategy, scale: Fraction) -> Iterator[NoisyBlock]:
         """Yield the noisy blocks in order, a few being computed ahead, each from a keystream of its own."""
         large = is_large(strategy)
+        noise_classes = lru_cache(maxsize=4)(strategy.noise_classes)
 
         def noisy(job: tuple[int, int, Keystream]) -> NoisyBlock:
             start, stop, keystream = job
@@ -79,8 +78,17 @@ class Probe:
                 values = forward_in_place(strategy, lambda a, b: self.__cube.dense(start + a, start + b))
             else:
                 values = np.ascontiguousarray(strategy.forward(self.__cube.dense(start, stop)))
-            for weight, places in classes:
-                _add_noise(values, places, discrete_laplace(scale * weight), keystream)
+
+            def add_noise(run: tuple[int, int, Keystream]) -> None:
+                first, last, own = run
+                for weight, places in noise_classes(first, last):
+                    _add_noise(values[:, first:last], places, discrete_laplace(scale * weight), own)
+
+            width = strategy.coefficients
+            starts = range(0, width, BLOCK_CELLS)
+            runs = ((first, min(first + BLOCK_CELLS, width), keystream.spawn()) for first in starts)
+            for _ in in_order(add_noise, runs) if large else map(add_noise, runs):
+                pass
             return NoisyBlock(start, stop, values)
 
         blocks = strategy.blocks(BLOCK_CELLS)
@@ -89,17 +97,8 @@ class Probe:
 
 
 def _add_noise(values: IntArray, places: IntArray | None, law: DiscreteLaplace, keystream: Keystream) -> None:
-    """Add one draw to every coefficient, or in every slab (row) to those at ``places``, part by part."""
+    """Add one draw to every coefficient, or in every slab (row) to those at ``places``."""
     if places is None:
-        flat = values.reshape(-1)
-        for start in range(0, len(flat), BLOCK_CELLS):
-            part = flat[start : start + BLOCK_CELLS]
-            part += law.sample(keystream, len(part))
-        return
-    slabs = max(1, BLOCK_CELLS // len(places))
-    for first in range(0, len(values), slabs):
-        rows = values[first : first + slabs]
-        for start in range(0, len(places), BLOCK_CELLS):
-            columns = places[start : start + BLOCK_CELLS]
-            draws = law.sample(keystream, len(rows) * len(columns))
-            rows[:, columns] += draws.reshape(len(rows), -1)
+        values += law.sample(keystream, values.size).reshape(values.shape)
+    else:
+        values[:, places] += law.sample(keystream, len(values) * len(places)).reshape(len(values), -1)

@@ -86,16 +86,32 @@ class Strategy:
             raise ValueError(f"a coefficient's weight of {largest} is above {MOST_WEIGHT}")
         return largest
 
-    def noise_classes(self) -> list[tuple[int, IntArray | None]]:
-        """Return each distinct weight w with the coefficients of a slab that have it (``None`` for all)."""
+    @cached_property
+    def coefficients(self) -> int:
+        """The number of coefficients of a slab."""
+        return prod(axis.rows for axis in self.inner)
+
+    @cached_property
+    def weights(self) -> tuple[int, ...]:
+        """The distinct weights of coefficients, increasing."""
         assert self.largest_weight <= MOST_WEIGHT  # so that products of weights cannot wrap around
-        per_axis = [axis.weights for axis in self.inner]
-        if all(weights.min() == weights.max() for weights in per_axis):
-            return [(prod(int(weights[0]) for weights in per_axis), None)]
-        weights = reduce(np.multiply.outer, per_axis).ravel()
-        order = np.argsort(weights, kind="stable")
-        distinct, starts = np.unique(weights[order], return_index=True)
-        return list(zip(distinct.tolist(), np.split(order, starts[1:]), strict=True))
+        per_axis = [np.unique(axis.weights) for axis in self.inner]
+        return tuple(np.unique(reduce(np.multiply.outer, per_axis, np.ones((), np.int64))).tolist())
+
+    def noise_classes(self, start: int, stop: int) -> list[tuple[int, IntArray | None]]:
+        """Return each weight among a slab's coefficients from ``start`` to ``stop``, with its places there.
+
+        Places are counted from ``start``; ``None`` stands for all of them.
+        """
+        if len(self.weights) == 1:
+            return [(self.weights[0], None)]
+        places = np.unravel_index(np.arange(start, stop), [axis.rows for axis in self.inner])
+        product = prod(axis.weights[place] for axis, place in zip(self.inner, places, strict=True))
+        kinds = np.searchsorted(self.weights, product).astype(np.uint16)  # narrow, so that sorting is quick
+        order = np.argsort(kinds, kind="stable")
+        ends = np.cumsum(np.bincount(kinds, minlength=len(self.weights)))
+        runs = zip(self.weights, np.split(order, ends[:-1]), strict=True)
+        return [(weight, run) for weight, run in runs if len(run)]
 
     def identity_first(self) -> list[int]:
         """Return the axes in an order with the identity ones first, so that they cut the cube into slabs."""

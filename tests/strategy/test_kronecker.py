@@ -46,5 +46,16 @@ def test_description_round_trip() -> None:
 def test_weights_that_could_wrap_around_are_refused() -> None:
     heavy = Tree(2, (2, 1), (10**6, 10**6))
     with pytest.raises(ValueError, match="is above"):
-        Strategy((heavy,) * 4).noise_classes()
+        Strategy((heavy,) * 4).noise_classes(0, 1)
     assert Strategy((heavy, heavy)).largest_weight == 10**12
+
+
+def test_noise_classes_of_a_run_list_every_coefficient_once_with_its_weight() -> None:
+    strategy = Strategy((Identity(2), Tree(3, (3, 1), (2, 1)), Tree(4, (4, 1), (3, 2))))
+    weights = np.multiply.outer(strategy.inner[0].weights, strategy.inner[1].weights).ravel()
+    assert strategy.weights == tuple(np.unique(weights).tolist())
+    for start, stop in [(0, strategy.coefficients), (7, 18), (3, 4)]:
+        classes = strategy.noise_classes(start, stop)
+        listed = {int(place): weight for weight, places in classes for place in places}
+        assert listed == dict(enumerate(weights[start:stop].tolist()))
+        assert sum(len(places) for _, places in classes) == stop - start
