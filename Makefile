@@ -34,6 +34,7 @@ bench: $(READY) ## Measure speed as ratios to plain numpy in the same run.
 	$(BIN)/python benchmarks/ranges.py
 	$(BIN)/python benchmarks/counting.py
 	$(BIN)/python benchmarks/release.py
+	$(BIN)/python benchmarks/queries.py
 
 docs: $(READY)  ## Write docs/cli.md from the commands' help.
 	$(BIN)/python docs/make_reference.py

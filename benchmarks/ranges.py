@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from dpcli.data.domain import Domain
-from dpcli.estimate.variance import box_variances
+from dpcli.estimate.boxes import box_variances
 from dpcli.mechanisms import NAMES, Options, strategy_of
 from dpcli.privacy.cost import scale_for
 

@@ -70,16 +70,21 @@ def measure(name: str) -> tuple[float, float]:
             plan, ledger = FOLDER / f"{name}.yaml", Path(folder) / "ledger.sqlite"
             command = [sys.executable, "-m", "dpcli", "release", str(plan), str(TABLE), "-o", str(target)]
             command += ["--quiet", "--ledger", str(ledger)]
-        start = time.perf_counter()
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        peak = 0.0
-        while process.poll() is None:
-            peak = max(peak, resident(process.pid))
-            time.sleep(0.02)
-        seconds = time.perf_counter() - start
-        if process.returncode:
-            raise SystemExit(f"{name} failed")
-        return seconds, peak
+        return timed(command)
+
+
+def timed(command: list[str]) -> tuple[float, float]:
+    """Run a command; return wall seconds and peak memory in MB."""
+    start = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    peak = 0.0
+    while process.poll() is None:
+        peak = max(peak, resident(process.pid))
+        time.sleep(0.02)
+    seconds = time.perf_counter() - start
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)} failed")
+    return seconds, peak
 
 
 def resident(process: int) -> float:

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from dpcli import api
 from dpcli.data.domain import Domain
-from dpcli.estimate.variance import box_variances
+from dpcli.estimate.boxes import box_variances
 from dpcli.query.workload import random_ranges
 
 REPORT = Path(__file__).parents[1] / "docs" / "privelet.md"

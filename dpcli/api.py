@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpcli.errors import QueryError, UsageError
+from dpcli.errors import UsageError
 
 if TYPE_CHECKING:
-    from dpcli.estimate.answer import Answer
+    from dpcli.estimate.table import Table
     from dpcli.plan.explain import Prospect
     from dpcli.plan.forecast import Forecast
     from dpcli.plan.schema import Plan
     from dpcli.privacy.ledger import Debit
     from dpcli.progress import Reporter
     from dpcli.publish import Outcome
+    from dpcli.reader import Cube
     from dpcli.release.file import Release
     from dpcli.release.target import IfExists
 
@@ -101,32 +102,79 @@ def release(
     )
 
 
-def open_release(path: str | Path) -> Release:
+def open_release(path: str | Path) -> Cube:
     """Open a release file and check it; raises ``ReleaseFileError`` if it cannot be trusted."""
+    from dpcli.reader import Cube
     from dpcli.release.file import open_release
 
-    return open_release(path)
+    release = open_release(path)
+    return Cube(release.path, release.metadata)
 
 
-def query(release: Release | str | Path, conditions: Sequence[str] = (), level: float = 0.95) -> list[Answer]:
-    """Answer conditions such as ``"age >= 65 and sex = 'F'"``; without any, count everything."""
-    from dpcli.estimate.cube import answer
-    from dpcli.query.parse import EVERYTHING, parse_condition
+def query(
+    release: Cube | str | Path,
+    conditions: Sequence[str] = (),
+    level: float = 0.95,
+    *,
+    by: Sequence[str] = (),
+    simultaneous: bool = False,
+    interpolate: bool = False,
+) -> Table:
+    """Count the rows of conditions such as ``"age >= 65 and sex = 'F'"``; without any, of all."""
+    asking = _opened(release).ask(level, simultaneous=simultaneous, interpolate=interpolate)
+    return asking.conditions(conditions, by)
 
-    if not 0 < level <= 0.999999:
-        raise UsageError(
-            f"The interval's level must lie between 0 and 0.999999, as 0.95 does; {level} does not."
-        )
-    opened = open_release(release) if isinstance(release, (str, Path)) else release
-    queries = []
-    for text in conditions or (EVERYTHING,):
-        try:
-            queries.append(parse_condition(text, opened.domain))
-        except QueryError as error:
-            raise QueryError(
-                f"In the condition {text!r}: {error}" if len(conditions) > 1 else str(error)
-            ) from None
-    return answer(opened, queries, level)
+
+def query_sql(
+    release: Cube | str | Path,
+    statement: str,
+    level: float = 0.95,
+    *,
+    simultaneous: bool = False,
+    interpolate: bool = False,
+) -> Table:
+    """Answer a statement such as ``SELECT sex, AVG(age) FROM release GROUP BY sex``."""
+    asking = _opened(release).ask(level, simultaneous=simultaneous, interpolate=interpolate)
+    return asking.statement(statement)
+
+
+def query_workload(
+    release: Cube | str | Path,
+    spec: str,
+    level: float = 0.95,
+    *,
+    simultaneous: bool = False,
+    interpolate: bool = False,
+) -> Iterator[Table]:
+    """Answer a workload: a file of conditions, ``random:N``, ``marginals:K`` or ``prefixes:ATTR``."""
+    asking = _opened(release).ask(level, simultaneous=simultaneous, interpolate=interpolate)
+    return asking.workload(spec)
+
+
+def check_export(path: str | Path) -> None:
+    """Raise ``UsageError`` if answers could not be written to a file of that name."""
+    from dpcli.estimate.export import check_export
+
+    check_export(Path(path))
+
+
+def export(path: str | Path, tables: Iterable[Table]) -> int:
+    """Write answers to a CSV, JSON lines or Parquet file; return how many."""
+    from dpcli.estimate.export import export
+
+    return export(Path(path), tables)
+
+
+def save_picture(path: str | Path, content: bytes) -> None:
+    """Write a picture, whole or not at all."""
+    from dpcli.release.whole import whole_file
+
+    with whole_file(Path(path), replace=True) as temporary:
+        temporary.write_bytes(content)
+
+
+def _opened(release: Cube | str | Path) -> Cube:
+    return open_release(release) if isinstance(release, (str, Path)) else release
 
 
 def refine(

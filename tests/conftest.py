@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
 from dpcli.cli import main
+from dpcli.release.file import write_release
+from dpcli.release.metadata import Metadata, Noise, Privacy
+from dpcli.strategy.identity import Identity
+from dpcli.strategy.kronecker import Strategy
 
 ROOT = Path(__file__).parent.parent
 
@@ -76,6 +81,29 @@ def write_plan(tmp_path: Path) -> Callable[..., Path]:
         path = tmp_path / name
         path.write_text(text.replace(*replace) if replace[0] else text)
         return path
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def write_cube() -> Callable[..., None]:
+    """Write a release file of given counts, whose attributes a0, a1, … are whole numbers from 1 on."""
+
+    def write(path: Path, counts: np.ndarray, cuts: Sequence[int] = ()) -> None:
+        items = [{"name": f"a{k}", "kind": "ordinal", "range": [1, m]} for k, m in enumerate(counts.shape)]
+        metadata = Metadata(
+            id="0" * 32,
+            tool="dpcli test",
+            randomness="operating-system",
+            dataset="town",
+            name="cube",
+            mechanism="laplace",
+            domain=items,
+            strategy=Strategy(tuple(map(Identity, counts.shape))).describe(),
+            noise=Noise(scale="1"),
+            privacy=Privacy(epsilon="1", neighbors="add-remove"),
+        )
+        write_release(path, metadata, np.split(counts.reshape(-1), cuts), replace=True)
 
     return write
 

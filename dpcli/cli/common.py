@@ -9,7 +9,7 @@ import signal
 import sys
 import textwrap
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from dpcli.errors import DpcliError
 from dpcli.progress import Progress, Reporter, Silent
 
 if TYPE_CHECKING:
-    from dpcli.release.file import Release
+    from dpcli.reader import Cube
 
 
 class Output:
@@ -32,23 +32,29 @@ class Output:
 
     def records(
         self,
-        records: Sequence[Mapping[str, object]],
+        records: Iterable[Mapping[str, object]],
         columns: Sequence[str] | None = None,
         *,
         tall: bool = False,
     ) -> None:
-        """Print records as JSON, as CSV or as a table; ``columns`` default to those of the first record.
+        """Print records as they come, or as a table; ``columns`` default to those of the first record.
 
         ``tall`` turns the table, for records with many columns: a row for each, a column for each record.
         """
         from dpcli.cli import render
 
-        names = list(records[0]) if columns is None and records else columns or ()
+        if columns is None:
+            records = list(records)
+            columns = list(records[0]) if records else ()
         if tall and self.form == "table":
-            turned = [{"": name, **{str(k): r[name] for k, r in enumerate(records)}} for name in names]
-            click.echo(render.as_table(turned, list(turned[0]), header=False), nl=False)
+            records = list(records)
+            turned = [{"": name, **{str(k): r[name] for k, r in enumerate(records)}} for name in columns]
+            texts = render.as_table(turned, list(turned[0]), header=False)
         else:
-            click.echo(render.FORMATS[self.form](records, names), nl=False)
+            texts = render.FORMATS[self.form](records, columns)
+        for text in texts:
+            sys.stdout.write(text)
+        sys.stdout.flush()
 
     def text(self, text: str) -> None:
         """Print text on stdout as it is."""
@@ -86,7 +92,7 @@ Function = Callable[..., None]
 
 def command(function: Function) -> Function:
     """Add ``--format`` and what every command has; the function gets an :class:`Output` first."""
-    choice = click.Choice(["table", "json", "csv"])
+    choice = click.Choice(["table", "json", "jsonl", "csv"])
     form = click.option("--format", "form", type=choice, default="table", help="Output format.")
     return form(plain_command(function))
 
@@ -167,7 +173,7 @@ ledger_option = click.option(
 )
 
 
-def open_and_warn(output: Output, path: str) -> Release:
+def open_and_warn(output: Output, path: str) -> Cube:
     """Open a release file; if it is not private, say so."""
     from dpcli import api
     from dpcli.release.guarantee import NOT_PRIVATE

@@ -2,27 +2,75 @@
 
 from __future__ import annotations
 
+import itertools
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
 
 from dpcli import api
 from dpcli.cli.common import Output, command, open_and_warn
+from dpcli.errors import UsageError
 
-COLUMNS = ("query", "value", "stderr", "low", "high", "how")
+if TYPE_CHECKING:
+    from dpcli.cli.plot import Bars
+    from dpcli.estimate.table import Table
+    from dpcli.reader import Cube
+
+TERMINAL = "-"
 
 
 @click.command(no_args_is_help=True)
 @click.argument("release", type=click.Path(readable=False))
 @click.argument("conditions", nargs=-1, metavar="[CONDITION]...")
+@click.option("--by", metavar="A,B", help="One answer for each combination of these attributes' categories.")
+@click.option("--sql", metavar="SELECT", help="A statement with COUNT, SUM or AVG instead of conditions.")
+@click.option(
+    "--workload",
+    metavar="SPEC",
+    help="Many conditions: a file, random:N[:SEED], marginals:K or prefixes:ATTR.",
+)
 @click.option(
     "--interval",
     "level",
     type=float,
     default=0.95,
     show_default=True,
-    help="The probability with which low to high holds the true count.",
+    help="The probability with which low to high holds the true value.",
+)
+@click.option(
+    "--simultaneous", is_flag=True, help="Let all intervals hold at once with that probability (Bonferroni)."
+)
+@click.option(
+    "--interpolate", is_flag=True, help="Allow cuts inside a bin, whose rows are taken as evenly spread."
+)
+@click.option(
+    "--plot",
+    is_flag=False,
+    flag_value=TERMINAL,
+    metavar="[FILE]",
+    help="Draw the answers by one attribute, in the terminal or into a FILE.svg, .png or .pdf.",
+)
+@click.option(
+    "-o", "--output", "target", metavar="FILE", help="Write the answers to a FILE.csv, .jsonl or .parquet."
 )
 @command
-def query(output: Output, release: str, conditions: tuple[str, ...], level: float) -> None:
+def query(
+    output: Output,
+    release: str,
+    conditions: tuple[str, ...],
+    by: str | None,
+    sql: str | None,
+    workload: str | None,
+    level: float,
+    simultaneous: bool,
+    interpolate: bool,
+    plot: str | None,
+    target: str | None,
+) -> None:
     """Count the rows that fulfil each CONDITION, with the error of the answer.
 
     A condition is written as in a SQL WHERE clause, over the attributes' labels: =, <>, <, <=, >, >=,
@@ -30,19 +78,129 @@ def query(output: Output, release: str, conditions: tuple[str, ...], level: floa
     condition, everything is counted. Asking costs no privacy.
 
     \b
-    low to high holds the true count with the probability of --interval; how says how that is known:
+    low to high holds the true value with the probability of --interval; how says how that is known:
       exact   from the exact law of the noise
-      normal  from a normal approximation for the many small draws of noise in it
+      normal  from an approximation, close to normal, for the many draws of noise in it
       none    there is none: the release was thresholded
+
+    Sums take each value as its bin's middle, or as the plan says. An average's interval is Fieller's.
 
     \b
     Examples:
       dpcli query cube.parquet "age between 30 and 39 and sex = 'F'"
-      dpcli query cube.parquet "occupation = 'Health'" "occupation in ('Nurse', 'Dentist')"
+      dpcli query cube.parquet "occupation = 'Health'" "occupation in ('Nurse', 'Dentist')" --by sex
+      dpcli query cube.parquet --by age --plot
+      dpcli query cube.parquet --sql "SELECT sex, AVG(age) FROM release GROUP BY sex"
+      dpcli query cube.parquet --workload marginals:2 -o answers.parquet
       dpcli query cube.parquet "income >= 50000 and income < 80000" --interval 0.99 --format json
     """
+    _check(conditions, by, sql, workload, plot, target)
     opened = open_and_warn(output, release)
-    answers = api.query(opened, conditions, level)
-    for warning in dict.fromkeys(text for answer in answers for text in answer.warnings):
-        output.warn(f"Warning: {warning}")
-    output.records([answer.record() for answer in answers], COLUMNS)
+    asking = opened.ask(level, simultaneous=simultaneous, interpolate=interpolate)
+    tables: Iterable[Table]
+    if sql is not None:
+        tables = [asking.statement(sql)]
+    elif workload is not None:
+        tables = asking.workload(workload)
+    else:
+        tables = [asking.conditions(conditions, _names(by))]
+    tables = _told(output, tables)
+    if target is not None:
+        count = api.export(target, tables)
+        output.note(f"Wrote {count:,} answers to {target}.")
+    elif plot is not None:
+        _draw(opened, output, next(iter(tables)), plot, level)
+    else:
+        first = next(tables)
+        rest = itertools.chain.from_iterable(table.records() for table in itertools.chain([first], tables))
+        output.records(rest, first.columns)
+
+
+def _check(
+    conditions: tuple[str, ...],
+    by: str | None,
+    sql: str | None,
+    workload: str | None,
+    plot: str | None,
+    target: str | None,
+) -> None:
+    """Refuse options that do not go together."""
+    given = [
+        name for name, there in (("CONDITION", conditions), ("--sql", sql), ("--workload", workload)) if there
+    ]
+    if len(given) > 1:
+        raise UsageError(f"{' and '.join(given)} can't go together; ask one after the other.")
+    if by is not None and (sql or workload):
+        raise UsageError(
+            "--by goes with conditions. In --sql write GROUP BY; for --workload use marginals:K."
+        )
+    if plot is not None and target is not None:
+        raise UsageError("--plot and -o can't go together; ask twice.")
+    if plot is not None and workload:
+        raise UsageError(
+            "--plot draws the answers by one attribute, so it can't go with --workload; use --by."
+        )
+    if target is not None:
+        api.check_export(target)
+
+
+def _names(by: str | None) -> list[str]:
+    """Read ``a,b``; a name in double quotes may hold a comma."""
+    if by is None:
+        return []
+    import csv
+
+    names = [name.strip() for name in next(csv.reader([by], skipinitialspace=True), [])]
+    if not names or not all(names):
+        raise UsageError("--by needs the names of attributes, as in --by age,sex.")
+    return names
+
+
+def _told(output: Output, tables: Iterable[Table]) -> Iterator[Table]:
+    """Pass tables on, and print what goes with them once."""
+    known: set[str] = set()
+    for table in tables:
+        for text in table.warnings:
+            if text not in known:
+                output.warn(f"Warning: {text}")
+        for text in table.notes:
+            if text not in known:
+                output.note(f"Note: {text}")
+        known.update(table.warnings, table.notes)
+        yield table
+
+
+def _draw(release: Cube, output: Output, table: Table, plot: str, level: float) -> None:
+    from dpcli.cli.plot import chart, picture
+
+    bars = _bars(release, table)
+    if plot == TERMINAL:
+        color = sys.stdout.isatty()
+        encoding = sys.stdout.encoding or "ascii"
+        plain = not encoding.lower().replace("-", "").startswith("utf")
+        width = shutil.get_terminal_size((100, 24)).columns
+        output.text(chart(bars, width=width, color=color, ascii=plain))
+    else:
+        content = picture(bars, Path(plot).suffix, level=level, private=release.metadata.private)
+        api.save_picture(plot, content)
+        output.note(f"Drew {plot}.")
+
+
+def _bars(release: Cube, table: Table) -> Bars:
+    from dpcli.cli.plot import Bars
+
+    questions = {table.text(place) for place in range(min(len(table), 1000))}
+    if len(table.groups) != 1 or len(questions) != 1:
+        raise UsageError(
+            "--plot draws one question by one attribute: give one --by, or one aggregate with one GROUP BY."
+        )
+    ((name, labels),) = table.groups.items()
+    columns = table.answers.columns()
+    return Bars(
+        title=f"{questions.pop()} by {name}",
+        labels=["(missing)" if label is None else str(label) for label in labels],
+        values=columns["value"],
+        lows=columns["low"],
+        highs=columns["high"],
+        ordered=release.domain[name].ordered,
+    )

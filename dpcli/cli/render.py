@@ -1,32 +1,58 @@
-"""Records as JSON, CSV or a table."""
+"""Records as JSON, JSON lines or CSV, as they come, or as a table."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 
-Records = Sequence[Mapping[str, object]]
+Record = Mapping[str, object]
+Records = Iterable[Record]
+MOST_ROWS = 200
 
 
-def as_json(records: Records, columns: Sequence[str]) -> str:
+def as_json(records: Records, columns: Sequence[str]) -> Iterator[str]:
     """An array of objects, one per line."""
-    lines = [json.dumps({name: record[name] for name in columns}, ensure_ascii=False) for record in records]
-    return "[" + ",\n ".join(lines) + "]\n"
+    before = "["
+    for line in as_json_lines(records, columns):
+        yield before + line.rstrip("\n")
+        before = ",\n "
+    yield "]\n" if before != "[" else "[]\n"
 
 
-def as_csv(records: Records, columns: Sequence[str]) -> str:
+def as_json_lines(records: Records, columns: Sequence[str]) -> Iterator[str]:
+    """One object per line."""
+    for record in records:
+        yield json.dumps({name: record[name] for name in columns}, ensure_ascii=False) + "\n"
+
+
+def as_csv(records: Records, columns: Sequence[str]) -> Iterator[str]:
     """A header and one line per record; what is not known is empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows([record[name] for name in columns] for record in records)
-    return text.getvalue()
+    for record in records:
+        writer.writerow([record[name] for name in columns])
+        if text.tell() > 1 << 16:
+            yield text.getvalue()
+            text.seek(0)
+            text.truncate()
+    yield text.getvalue()
 
 
-def as_table(records: Records, columns: Sequence[str], *, header: bool = True) -> str:
-    """A table for people: numbers to the right, rounded to what matters."""
+def as_table(records: Records, columns: Sequence[str], *, header: bool = True) -> Iterator[str]:
+    """A table for people: numbers to the right, rounded to what matters, and not endless."""
+    rows = iter(records)
+    shown = list(islice(rows, MOST_ROWS))
+    yield _table(shown, columns, header)
+    left = sum(1 for _ in rows)
+    if left:
+        yield f"… and {left:,} more rows; write them all with -o FILE.csv or --format csv.\n"
+
+
+def _table(records: Sequence[Record], columns: Sequence[str], header: bool) -> str:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -54,8 +80,9 @@ def readable(value: object) -> str:
     return f"{value:,.1f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-FORMATS: dict[str, Callable[[Records, Sequence[str]], str]] = {
+FORMATS: dict[str, Callable[[Records, Sequence[str]], Iterator[str]]] = {
     "json": as_json,
+    "jsonl": as_json_lines,
     "csv": as_csv,
     "table": as_table,
 }

@@ -7,12 +7,17 @@ values (``missing: own-category``). Nothing here has ever seen a table.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from dpcli.errors import QueryError, did_you_mean, listed
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 OTHER = "(other)"
 Label = int | str | None
@@ -58,6 +63,27 @@ class Attribute(BaseModel):
         """
         raise QueryError(f"it has no order, so it can't be compared with {value!r}; use = or in (…)")
 
+    def spread_below(self, value: str, *, inclusive: bool) -> Fraction:
+        """Return how many regular categories lie below a cut, taking a category's values as evenly spread.
+
+        A cut inside category c, after the share s of its width, is at c + s. Any other is where
+        :meth:`below` has it.
+        """
+        return Fraction(self.below(value, inclusive=inclusive))
+
+    def beyond(self, value: str, *, inclusive: bool) -> bool:
+        """Tell whether a cut lies outside the domain, past its lowest or its highest value."""
+        return False
+
+    @property
+    def extent(self) -> str:
+        """The domain of an ordered attribute in words: ``0 to 100``."""
+        raise TypeError(f"{type(self).__name__} has no order")
+
+    def numbers(self) -> NDArray[np.float64]:
+        """Return the number that stands for each category in sums, NaN for other and missing values."""
+        raise QueryError("it has no numbers, so it can't be summed or averaged")
+
     def find(self, value: str) -> Span:
         """Return the regular categories ``start <= c < stop`` that a label names."""
         place = self._place_of.get(value)
@@ -94,3 +120,11 @@ class Attribute(BaseModel):
         if self.outside == "other":
             labels = [*map(str, labels), OTHER]
         return [*labels, None] if self.missing == "own-category" else labels
+
+    def _numbers(self, regular: NDArray[Any] | tuple[int, ...]) -> NDArray[np.float64]:
+        """Return the numbers of the regular categories, and NaN for those after them."""
+        import numpy as np  # a plan is checked without it
+
+        numbers = np.full(self.size, np.nan)
+        numbers[: self.regular] = regular
+        return numbers

@@ -5,9 +5,11 @@ from __future__ import annotations
 import datetime as dt
 from bisect import bisect_left, bisect_right
 from decimal import Decimal
+from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import Literal
+from math import floor
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -15,6 +17,10 @@ from dpcli.data.attribute import Attribute, Span
 from dpcli.data.periods import Period, period_first_day, period_index, period_label
 from dpcli.data.scalars import Day, Number, plain, query_day, query_number
 from dpcli.errors import QueryError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class Integers(Attribute):
@@ -38,11 +44,26 @@ class Integers(Attribute):
         low, high = self.range
         return range(low, high + 1)
 
-    def below(self, value: str, *, inclusive: bool) -> int:
+    def _first_not_below(self, value: str, inclusive: bool) -> int:
+        """Return the first whole number that is not below a cut."""
         number = query_number(value)
-        whole = int(number // 1)  # floor
-        first_not_below = whole + 1 if inclusive or number != whole else whole
-        return min(max(first_not_below - self.range[0], 0), self.regular)
+        whole = floor(number)  # not //, which cuts a Decimal off towards zero
+        return whole + 1 if inclusive or number != whole else whole
+
+    def below(self, value: str, *, inclusive: bool) -> int:
+        return min(max(self._first_not_below(value, inclusive) - self.range[0], 0), self.regular)
+
+    def beyond(self, value: str, *, inclusive: bool) -> bool:
+        return not self.range[0] <= self._first_not_below(value, inclusive) <= self.range[1] + 1
+
+    @property
+    def extent(self) -> str:
+        return f"{self.range[0]} to {self.range[1]}"
+
+    def numbers(self) -> NDArray[np.float64]:
+        import numpy as np
+
+        return self._numbers(np.arange(self.range[0], self.range[1] + 1))
 
     def find(self, value: str) -> Span:
         number = query_number(value)
@@ -56,6 +77,9 @@ class Binned(Attribute):
     range: tuple[Number, Number] | None = Field(None, description="The lowest and the highest number.")
     bin: Number | None = Field(None, description="The width of the bins that divide the range.")
     edges: tuple[Number, ...] | None = Field(None, description="The edges of the bins, in increasing order.")
+    represent: Literal["middle", "lower", "upper"] = Field(
+        "middle", description="Where in a bin lies the number that stands for it in sums and averages."
+    )
 
     @model_validator(mode="after")
     def _either_range_or_edges(self) -> Binned:
@@ -123,7 +147,31 @@ class Binned(Attribute):
             f"a cut with {sign} {plain(number)} falls inside its bin {self.regular_labels[inside]};"
             f" cut with < or >= at an edge, such as {low}"
             + (f", or with <= or > at the last one, {high}" if last else f" or {high}")
+            + "; or ask with --interpolate, which takes the bin's rows as evenly spread"
         )
+
+    def spread_below(self, value: str, *, inclusive: bool) -> Fraction:
+        number = query_number(value)
+        if not self.cuts[0] < number < self.cuts[-1]:
+            return Fraction(0 if number <= self.cuts[0] else self.regular)
+        inside = bisect_right(self.cuts, number) - 1
+        low, high = map(Fraction, self.cuts[inside : inside + 2])
+        return inside + (Fraction(number) - low) / (high - low)
+
+    def beyond(self, value: str, *, inclusive: bool) -> bool:
+        return not self.cuts[0] <= query_number(value) <= self.cuts[-1]
+
+    @property
+    def extent(self) -> str:
+        return f"{plain(self.cuts[0])} to {plain(self.cuts[-1])}"
+
+    def numbers(self) -> NDArray[np.float64]:
+        import numpy as np
+
+        edges = np.array(self.cuts, np.float64)
+        lower, upper = edges[:-1], edges[1:]
+        chosen = {"lower": lower, "upper": upper, "middle": (lower + upper) / 2}
+        return self._numbers(chosen[self.represent])
 
     def find(self, value: str) -> Span:
         place = self._place_of.get(value)
@@ -180,9 +228,28 @@ class Dates(Attribute):
             following = period_first_day(index + 1, self.period)
             raise QueryError(
                 f"a cut at {value} falls inside its {self.period} {period_label(index, self.period)};"
-                f" cut at the first day of a {self.period}, such as {start} or {following}"
+                f" cut at the first day of a {self.period}, such as {start} or {following};"
+                f" or ask with --interpolate, which takes the {self.period}'s rows as evenly spread"
             )
         return index - self.first_index
+
+    def spread_below(self, value: str, *, inclusive: bool) -> Fraction:
+        if value in self._place_of or self.beyond(value, inclusive=inclusive):
+            return Fraction(self.below(value, inclusive=inclusive))
+        day = query_day(value) + dt.timedelta(days=inclusive)
+        index = period_index(day, self.period)
+        start, following = (period_first_day(index + step, self.period) for step in (0, 1))
+        return index - self.first_index + Fraction((day - start).days, (following - start).days)
+
+    def beyond(self, value: str, *, inclusive: bool) -> bool:
+        if value in self._place_of:
+            return False
+        day = query_day(value) + dt.timedelta(days=inclusive)
+        return not self.range[0] <= day <= self.range[1] + dt.timedelta(days=1)
+
+    @property
+    def extent(self) -> str:
+        return f"{self.range[0]} to {self.range[1]}"
 
     def find(self, value: str) -> Span:
         if value in self._place_of:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, field_serializer, field_validator, model_validator
 
@@ -12,6 +12,10 @@ from dpcli.data.attribute import OTHER, Attribute, Span
 from dpcli.data.hierarchy import Hierarchy
 from dpcli.data.scalars import Text
 from dpcli.errors import QueryError, did_you_mean, listed
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class Nominal(Attribute):
@@ -126,6 +130,9 @@ class Boolean(Attribute):
     @cached_property
     def regular_labels(self) -> list[str]:
         return ["false", "true"]
+
+    def numbers(self) -> NDArray[np.float64]:
+        return self._numbers((0, 1))
 
     def find(self, value: str) -> Span:
         return super().find({"0": "false", "1": "true"}.get(value, value.lower()))

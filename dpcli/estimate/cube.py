@@ -3,60 +3,83 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from math import sqrt
-from typing import Any
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpcli.estimate.answer import Answer, How
-from dpcli.estimate.law import sum_half_width, weighted_half_width
-from dpcli.estimate.variance import noise_in_answer
-from dpcli.query.product import Mask, Query, Term
+from dpcli.estimate.answer import Answers, How
+from dpcli.estimate.average import averages
+from dpcli.estimate.errors import errors
+from dpcli.estimate.totals import Totals
+from dpcli.query.batch import Batch, batches
+from dpcli.query.product import Query
 from dpcli.release.file import Release
-from dpcli.strategy.identity import Identity
 from dpcli.strategy.kronecker import Strategy
 
+Function = Literal["count", "sum", "avg"]
 
-def answer(release: Release, queries: Sequence[Query], level: float) -> list[Answer]:
-    """Answer each query with its standard error and an interval that covers with probability >= level.
+
+@dataclass(frozen=True)
+class Asked:
+    """A batch of questions: how many rows, or the sum or average of an axis's numbers over them."""
+
+    batch: Batch
+    function: Function = "count"
+    axis: int | None = None
+
+    def linear(self, release: Release) -> list[Batch]:
+        """Return the linear queries that the answers are made of."""
+        if self.axis is None:
+            return [self.batch]
+        attribute = release.domain.attributes[self.axis]
+        if self.function == "count":
+            there = np.arange(attribute.size) != (
+                -1 if attribute.missing_code is None else attribute.missing_code
+            )
+            return [self.batch.weighted(self.axis, there)]
+        numbers = attribute.numbers()
+        total = self.batch.weighted(self.axis, np.nan_to_num(numbers))
+        return (
+            [total] if self.function == "sum" else [total, self.batch.weighted(self.axis, ~np.isnan(numbers))]
+        )
+
+
+def answers(release: Release, asked: Sequence[Asked], level: float) -> list[Answers]:
+    """Answer each batch, with intervals that cover with probability >= level, from one pass over the file.
 
     Thresholded counts are biased: their answers have no interval.
     """
-    counts, metadata = release.counts, release.metadata
-    answers = []
-    for query in queries:
-        value = sum((_total(counts, term) for term in query.terms), 0)
-        if metadata.steps:
-            answers.append(Answer(query.text, value, None, None, None, "none", query.warnings))
-            continue
-        error, half, how = error_of(query, metadata.strategy, metadata.noise.scale, level)
-        answers.append(Answer(query.text, value, error, value - half, value + half, how, query.warnings))
-    return answers
+    metadata = release.metadata
+    linear = [question.linear(release) for question in asked]
+    totals = Totals(release, [batch for batches in linear for batch in batches])
+    strategy, scale = metadata.strategy, metadata.noise.scale
+    found = []
+    for question, parts in zip(asked, linear, strict=True):
+        values = [totals.values(batch) for batch in parts]
+        if question.function == "avg":
+            assert question.axis is not None
+            numbers = release.domain.attributes[question.axis].numbers()
+            made = averages(
+                question.batch, question.axis, numbers, values[0], values[1], strategy, scale, level
+            )
+        else:
+            error = errors(parts[0], strategy, scale, level)
+            made = Answers.within(values[0], error.stderr, error.half, error.exact)
+        found.append(Answers.bare(made.value) if metadata.steps else made)
+    return found
+
+
+def answer(release: Release, queries: Sequence[Query], level: float) -> Answers:
+    """Answer each query, in their order."""
+    places, parts = zip(*batches(queries, release.domain.shape), strict=True)
+    joined = Answers.joined(answers(release, [Asked(batch) for batch in parts], level))
+    return joined.part(np.argsort(np.concatenate(places)))
 
 
 def error_of(query: Query, strategy: Strategy, scale: Fraction, level: float) -> tuple[float, float, How]:
     """Return an answer's exact standard deviation, the half-width of its interval, and how that is known."""
-    noise = noise_in_answer(query, strategy, scale)
-    if all(isinstance(axis, Identity) for axis in strategy.axes):
-        half, how = sum_half_width(scale, query.cells(strategy.shape), level)
-    else:
-        half, how = weighted_half_width(scale, noise.shares, noise.weights, noise.rest, level)
-    return sqrt(max(noise.variance, 0.0)), half, how  # rounding may leave less than nothing
-
-
-def _total(counts: NDArray[Any], term: Term) -> int | float:
-    """Return the sum of the cells of one term."""
-    for axis, mask in term.items():
-        counts = _restricted(counts, axis, mask)
-    total = counts.sum()
-    return int(total) if np.issubdtype(total.dtype, np.integer) else float(total)
-
-
-def _restricted(counts: NDArray[Any], axis: int, mask: Mask) -> NDArray[Any]:
-    """Keep the categories of ``mask`` along ``axis``: a view where they are a run, a copy where not."""
-    places = np.flatnonzero(mask)
-    if places[-1] - places[0] + 1 == len(places):
-        return counts[(slice(None),) * axis + (slice(places[0], places[-1] + 1),)]
-    return np.compress(mask, counts, axis)
+    ((_, batch),) = batches([query], strategy.shape)
+    error = errors(batch, strategy, scale, level)
+    return float(error.stderr[0]), float(error.half[0]), "exact" if error.exact[0] else "normal"

@@ -1,4 +1,4 @@
-"""The exact variance of any linear answer, and the weights with which single draws of noise enter it.
+"""How noise enters linear answers: exact variances, cumulants, and the draws that carry most of an answer.
 
 A coefficient i of a strategy has noise of variance v(λ w_i), and an answer q·x̂ takes it a_i = ((A⁺)ᵀq)_i
 times. For a product-form query a and w are products over the axes, so sums over the coefficients of equal
@@ -7,80 +7,174 @@ weight are products of sums over each axis. ``v`` is not exactly w² v(λ), so a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache, reduce
+from functools import cached_property, reduce
 from itertools import product
 from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcli.estimate.law import unit_variance
-from dpcli.query.product import Query
+from dpcli.estimate.law import cumulant
+from dpcli.parallel import in_order
+from dpcli.query.batch import Batch
+from dpcli.query.product import Weights
 from dpcli.strategy.axis import Axis, FloatArray, IntArray
 from dpcli.strategy.kronecker import Strategy
 
-MOST_PER_AXIS_TABLE = 2048
 MOST_COEFFICIENTS = 20_000
+CHUNK = 1 << 21
+"""How many responses of an axis are held at once."""
 
 
 @dataclass(frozen=True)
-class NoiseInAnswer:
-    """How noise enters one answer: its variance, and the coefficients that carry most of it.
+class AxisShares:
+    """a_i of one axis's coefficients for some vectors of weights, sorted into classes of equal w_i."""
 
-    ``shares`` are a_i and ``weights`` w_i of the heaviest coefficients; what the others add to the variance
-    is ``rest``.
+    axis: Axis
+    vectors: Weights
+
+    @cached_property
+    def shares(self) -> FloatArray:
+        """One row per vector: what each coefficient's noise is multiplied by."""
+        return self._shares(self.vectors)
+
+    @cached_property
+    def classes(self) -> list[tuple[int, NDArray[np.bool_]]]:
+        """Each weight w with the coefficients that have it."""
+        return [(int(w), self.axis.weights == w) for w in np.unique(self.axis.weights)]
+
+    def inner(self, left: NDArray[np.intp], right: NDArray[np.intp]) -> list[FloatArray]:
+        """For each class, the sums Σ_i a_i b_i for pairs of vectors."""
+        if left is right:
+            return [powers[left] for powers in self.powers(2)]
+        parts = [self.shares[:, members] for _, members in self.classes]
+        return [np.einsum("ni,ni->n", part[left], part[right]) for part in parts]
+
+    def powers(self, order: int) -> list[FloatArray]:
+        """For each class, the sums Σ_i a_i^order of every vector."""
+        return [sums[order] for sums in self._powers]
+
+    @cached_property
+    def _powers(self) -> list[dict[int, FloatArray]]:
+        """Σ_i a_i^2, a_i^4 and a_i^6, worked out in runs of vectors on all cores."""
+        step = max(1, CHUNK // self.axis.rows)
+
+        def sums(start: int) -> list[list[FloatArray]]:
+            shares = self._shares(self.vectors[start : start + step])
+            squares = [shares[:, members] ** 2 for _, members in self.classes]
+            return [
+                [np.einsum("ni->n", s), np.einsum("ni,ni->n", s, s), np.einsum("ni,ni,ni->n", s, s, s)]
+                for s in squares
+            ]
+
+        parts = list(in_order(sums, range(0, len(self.vectors), step)))
+        return [
+            {2 * m + 2: np.concatenate([part[c][m] for part in parts] or [np.zeros(0)]) for m in range(3)}
+            for c in range(len(self.classes))
+        ]
+
+    def _shares(self, vectors: Weights) -> FloatArray:
+        return self.axis.response(vectors.astype(np.float64)) / self.axis.weights
+
+
+@dataclass(frozen=True)
+class Carriers:
+    """The coefficients that carry most of an answer's noise: shares a_i, weights w_i.
+
+    What the others add to its variance is ``rest``.
     """
 
-    variance: float
     shares: FloatArray
     weights: IntArray
     rest: float
 
 
-def noise_in_answer(query: Query, strategy: Strategy, scale: Fraction) -> NoiseInAnswer:
-    """Work out how noise enters the answer to a query."""
-    if not query.terms:
-        return NoiseInAnswer(0.0, np.zeros(0), np.zeros(0, np.int64), 0.0)
-    masks = [query.factors(term, strategy.shape) for term in query.terms]
-    shares = [
-        axis.response(np.stack([term[place] for term in masks]).astype(np.float64)) / axis.weights
-        for place, axis in enumerate(strategy.axes)
-    ]
-    variance = _variance(shares, strategy.axes, scale)
-    kept = _heaviest(shares, strategy.axes)
-    heavy = sum(
-        reduce(
-            np.multiply.outer, [share[term, rows] for share, rows in zip(shares, kept, strict=True)]
-        ).ravel()
-        for term in range(len(masks))
-    )
-    weights = reduce(
-        np.multiply.outer, [axis.weights[rows] for axis, rows in zip(strategy.axes, kept, strict=True)]
-    ).ravel()
-    present = np.flatnonzero(heavy)
-    heavy, weights = np.asarray(heavy)[present], weights[present]
-    carried = sum(
-        float((heavy[weights == weight] ** 2).sum()) * unit_variance(scale * int(weight))
-        for weight in np.unique(weights)
-    )
-    rest = max(variance - carried, 0.0)
-    return NoiseInAnswer(variance, heavy, weights, rest if rest > 1e-9 * variance else 0.0)
+class BatchNoise:
+    """How noise enters the answers of a batch."""
+
+    def __init__(self, batch: Batch, strategy: Strategy, scale: Fraction) -> None:
+        self.batch, self.strategy, self.scale = batch, strategy, scale
+        self.axes = [AxisShares(axis, v) for axis, v in zip(strategy.axes, batch.vectors, strict=True)]
+
+    def variances(self) -> FloatArray:
+        """Return Σ_classes v(λ Π w) Σ_s Σ_t Π_k Σ_{i in class} a_ski a_tki for every query."""
+        total = np.zeros(len(self.batch))
+        which = [[self.batch.which[:, s, k] for k in range(len(self.axes))] for s in range(self.batch.terms)]
+        for s in range(self.batch.terms):
+            for t in range(s + 1):
+                inner = [axis.inner(which[s][k], which[t][k]) for k, axis in enumerate(self.axes)]
+                total += (2 - (s == t)) * self._summed(inner, 2)
+        return np.maximum(total, 0.0)  # rounding may leave less than nothing
+
+    def cumulants(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the second, fourth and sixth cumulants of the noise in queries of one term."""
+        assert self.batch.terms == 1
+        second, fourth, sixth = (
+            self._summed([self._looked_up(axis, k, order) for k, axis in enumerate(self.axes)], order)
+            for order in (2, 4, 6)
+        )
+        return second, fourth, sixth
+
+    def _looked_up(self, axis: AxisShares, k: int, order: int) -> list[FloatArray]:
+        return [powers[self.batch.which[:, 0, k]] for powers in axis.powers(order)]
+
+    def _summed(self, per_axis: Sequence[Sequence[FloatArray]], order: int) -> FloatArray:
+        """Return Σ over combinations of classes of the products of sums, times one draw's cumulant."""
+        weights = [[w for w, _ in axis.classes] for axis in self.axes]
+        total = np.zeros(len(self.batch))
+        for choice in product(*(range(len(each)) for each in weights)):
+            scale = self.scale * prod(each[c] for each, c in zip(weights, choice, strict=True))
+            sums = prod((sums[c] for sums, c in zip(per_axis, choice, strict=True)), start=np.ones(()))
+            total += sums * cumulant(scale, order)
+        return total
+
+    def carriers(self, place: int, variance: float) -> Carriers:
+        """Return what carries most of one answer, whose variance is known."""
+        which, axes = self.batch.which[place], self.strategy.axes
+        shares = [axis.shares[which[:, k]] for k, axis in enumerate(self.axes)]
+        kept = _heaviest(shares, axes)
+        heavy: FloatArray = np.zeros(prod(map(len, kept)))
+        for term in range(len(which)):
+            factors = [share[term, rows] for share, rows in zip(shares, kept, strict=True)]
+            heavy += reduce(np.multiply.outer, factors).ravel()
+        factors = [axis.weights[rows] for axis, rows in zip(axes, kept, strict=True)]
+        weights = reduce(np.multiply.outer, factors).ravel()
+        present = np.flatnonzero(heavy)
+        heavy, weights = heavy[present], weights[present]
+        carried = sum(
+            float((heavy[weights == w] ** 2).sum()) * cumulant(self.scale * int(w), 2)
+            for w in np.unique(weights)
+        )
+        rest = variance - carried
+        return Carriers(heavy, weights, rest if rest > 1e-9 * variance else 0.0)
+
+    def alike(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return some queries that stand for all, and for every query which of them it is alike.
+
+        Two queries are alike if, axis by axis, the same shares meet the same weights, in whatever order.
+        """
+        kinds = np.empty((len(self.batch), len(self.axes)), np.intp)
+        for k, axis in enumerate(self.axes):
+            tuples, places = np.unique(self.batch.which[:, :, k], axis=0, return_inverse=True)
+            if len(tuples) * axis.axis.rows > CHUNK:
+                kinds[:, k] = places.reshape(-1)
+                continue
+            known: dict[bytes, int] = {}
+            numbers = [known.setdefault(key, len(known)) for key in _sorted_columns(axis, tuples)]
+            kinds[:, k] = np.array(numbers, np.intp)[places.reshape(-1)]
+        _, first, inverse = np.unique(kinds, axis=0, return_index=True, return_inverse=True)
+        return first, inverse.reshape(-1)
 
 
-def _variance(shares: Sequence[FloatArray], axes: Sequence[Axis], scale: Fraction) -> float:
-    """Return Σ_classes v(λ Π w) Σ_s Σ_t Π_k Σ_{i in class} a_ski a_tki."""
-    by_class = []
-    for share, axis in zip(shares, axes, strict=True):
-        classes = [(int(w), share[:, axis.weights == w]) for w in np.unique(axis.weights)]
-        by_class.append([(w, part @ part.T) for w, part in classes])
-    total = 0.0
-    for combination in product(*by_class):
-        inner = prod((gram for _, gram in combination), start=np.ones(()))
-        total += float(np.sum(inner)) * unit_variance(scale * prod(w for w, _ in combination))
-    return total
+def _sorted_columns(axis: AxisShares, tuples: NDArray[np.intp]) -> Iterator[bytes]:
+    """Yield, for each tuple of vectors, its shares and weights as bytes that do not tell their order."""
+    for vectors in tuples:
+        shares = axis.shares[vectors].round(12) + 0.0
+        rows = np.vstack([axis.axis.weights, np.abs(shares) if len(vectors) == 1 else shares])
+        yield rows[:, np.lexsort(rows)].tobytes()
 
 
 def _heaviest(shares: Sequence[FloatArray], axes: Sequence[Axis]) -> list[IntArray]:
@@ -96,36 +190,3 @@ def _heaviest(shares: Sequence[FloatArray], axes: Sequence[Axis]) -> list[IntArr
         )
         lengths[place] = max(1, lengths[place] * 3 // 4)
     return [order[:length] for order, length in zip(orders, lengths, strict=True)]
-
-
-def box_variances(
-    strategy: Strategy, scale: Fraction, starts: NDArray[np.int64], stops: NDArray[np.int64]
-) -> FloatArray:
-    """Return the variances of many boxes ``starts[n, k] <= c_k < stops[n, k]`` by look-ups.
-
-    For an axis and a weight class let P_ij = Σ a(prefix i) a(prefix j); a range [i, j) has the form
-    P_jj − 2 P_ij + P_ii.
-    """
-    by_class = []
-    for place, axis in enumerate(strategy.axes):
-        forms = []
-        for weight, table in _prefix_tables(axis):
-            i, j = starts[:, place], stops[:, place]
-            diagonal = np.diagonal(table)
-            forms.append((weight, diagonal[j] - 2 * table[i, j] + diagonal[i]))
-        by_class.append(forms)
-    total = np.zeros(len(starts))
-    for combination in product(*by_class):
-        total += prod((form for _, form in combination), start=np.ones(())) * unit_variance(
-            scale * prod(w for w, _ in combination)
-        )
-    return total
-
-
-@lru_cache(maxsize=32)
-def _prefix_tables(axis: Axis) -> list[tuple[int, FloatArray]]:
-    """Return P for each weight class of an axis."""
-    prefixes = np.tri(axis.size + 1, axis.size, -1)
-    shares = axis.response(prefixes) / axis.weights
-    classes = [(int(w), shares[:, axis.weights == w]) for w in np.unique(axis.weights)]
-    return [(w, part @ part.T) for w, part in classes]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import prod, sqrt
 
 import numpy as np
 
-from dpcli.data.attributes import Attribute, Nominal
 from dpcli.data.domain import Domain
 from dpcli.mechanisms import NAMES, OPTIONS, Options, strategy_of
 from dpcli.mechanisms.choice import noise_variance, workload_of
@@ -16,6 +16,8 @@ from dpcli.plan.design import options_of, working_memory
 from dpcli.plan.schema import CubeRelease, Plan
 from dpcli.privacy.cost import ROWS_PER_PERSON, scale_for
 from dpcli.privacy.exact import exact_text
+from dpcli.query.parse import parse_condition
+from dpcli.query.words import span_phrase
 from dpcli.strategy.kronecker import Strategy
 from dpcli.strategy.workloads import ListedWorkload, RandomWorkload, Workload
 
@@ -109,7 +111,7 @@ def _prospect(plan: Plan, spec: CubeRelease, mechanism: str) -> Prospect:
     workload = workload_of(domain, asked)
     epsilon = plan.shares()[spec.name]
     scale = scale_for(strategy, epsilon, plan.privacy.neighbors, ROWS_PER_PERSON)
-    worst, query = worst_query(workload, strategy, domain)
+    worst, query = worst_query(workload, strategy, domain, _conditions(spec, domain))
     unit = noise_variance(strategy.axes, float(scale))
     return Prospect(
         release=spec.name,
@@ -125,26 +127,28 @@ def _prospect(plan: Plan, spec: CubeRelease, mechanism: str) -> Prospect:
     )
 
 
-def worst_query(workload: Workload, strategy: Strategy, domain: Domain) -> tuple[float, str]:
-    """Return the largest variance of a workload's query for unit noise, and that query in words."""
+def worst_query(
+    workload: Workload, strategy: Strategy, domain: Domain, conditions: Sequence[str] = ()
+) -> tuple[float, str]:
+    """Return the largest variance of a workload's query for unit noise, and that query as a condition.
+
+    A listed workload's query is told by the condition that it was written as, or else by its number.
+    """
     if isinstance(workload, ListedWorkload):
         each = [ListedWorkload((terms,)).expected(strategy.axes) for terms in workload.queries]
-        return max(each), f"condition {int(np.argmax(each)) + 1}"
+        place = int(np.argmax(each))
+        return max(each), conditions[place] if conditions else f"condition {place + 1}"
     assert isinstance(workload, RandomWorkload)
     free = [workload.forms(place, axis)[1] for place, axis in enumerate(strategy.axes)]
     restricted = [workload.families[place].worst(axis) for place, axis in enumerate(strategy.axes)]
     gain = [value / whole for (value, _), whole in zip(restricted, free, strict=True)]
     chosen = [k for k in range(len(gain)) if not workload.some or gain[k] > 1] or [int(np.argmax(gain))]
     total = prod(restricted[k][0] if k in chosen else free[k] for k in range(len(gain)))
-    words = [_condition(domain.names[k], domain.attributes[k], restricted[k][1]) for k in chosen]
+    words = [span_phrase(domain.names[k], domain.attributes[k], *restricted[k][1]) for k in chosen]
     return total, " and ".join(words)
 
 
-def _condition(name: str, attribute: Attribute, span: tuple[int, int]) -> str:
-    """Write a span of categories as a condition."""
-    labels = attribute.regular_labels
-    if isinstance(attribute, Nominal) and attribute.hierarchy is not None and span[1] - span[0] > 1:
-        node = next(n for n in attribute.hierarchy.nodes if (n.start, n.stop) == span)
-        return f"{name} = {node.label}"
-    first, last = labels[span[0]], labels[span[1] - 1]
-    return f"{name} = {first}" if first == last else f"{name} {first} to {last}"
+def _conditions(spec: CubeRelease, domain: Domain) -> list[str]:
+    """Return the conditions of a release's own workload that count some cell, as it lists them."""
+    listed = spec.workload if isinstance(spec.workload, tuple) else ()
+    return [condition for condition in listed if parse_condition(condition, domain).terms]

@@ -6,22 +6,30 @@ where its attribute is not mentioned.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from math import floor
 
-import numpy as np
-import sqlglot
 from sqlglot import exp
 
-from dpcli.data.attributes import OTHER, Attribute, Boolean, Nominal, Span
+from dpcli.data.attributes import OTHER, Attribute, Boolean, Dates, Nominal, Span
 from dpcli.data.domain import Domain
-from dpcli.errors import QueryError, did_you_mean, listed
-from dpcli.query.product import Mask, Query, Term, complement, conjunction, disjunction
+from dpcli.errors import QueryError
+from dpcli.query.pieces import Choice, Joined, Place, Tree, terms_of
+from dpcli.query.product import Query
+from dpcli.query.sql import (
+    Node,
+    about,
+    attribute_name,
+    check_condition,
+    guarded,
+    literal,
+    parsed_condition,
+    unnested,
+    written,
+)
 
 EVERYTHING = "true"
-Node = Any  # sqlglot's expression classes; their common base has had several names
 _FLIPPED: dict[Node, Node] = {
     exp.LT: exp.GT,
     exp.GT: exp.LT,
@@ -30,54 +38,54 @@ _FLIPPED: dict[Node, Node] = {
     exp.EQ: exp.EQ,
     exp.NEQ: exp.NEQ,
 }
+_COUNTED = {"clamp": "in its first or last category", "other": f"as '{OTHER}'"}
 
 
-def parse_condition(text: str, domain: Domain) -> Query:
-    """Read a condition such as ``age between 30 and 39 and sex = 'F'``; ``true`` counts every cell."""
+def parse_condition(text: str, domain: Domain, *, interpolate: bool = False) -> Query:
+    """Read a condition such as ``age between 30 and 39 and sex = 'F'``; ``true`` counts every cell.
+
+    With ``interpolate`` a cut may fall inside a bin or period, whose rows are taken as evenly spread.
+    """
     if not text.strip():
         raise QueryError("The condition is empty; write one such as \"age >= 65\", or 'true' for everything.")
-    logging.getLogger("sqlglot").setLevel(logging.ERROR)
-    try:
-        parsed = sqlglot.condition(text)
-    except RecursionError:
-        raise QueryError("The condition is nested too deeply; ask it as several questions.") from None
-    except sqlglot.errors.SqlglotError:
-        raise QueryError(
-            f"Cannot read the condition {text!r}. Write it as in a SQL WHERE clause: age between 30 and 39"
-            " and sex = 'F'. Put names with blanks in double quotes, text in single ones."
-        ) from None
-    reader = _Reader(domain)
-    try:
-        terms = reader.read(parsed, negated=False)
-    except RecursionError:
-        raise QueryError("The condition is nested too deeply; ask it as several questions.") from None
+    return guarded(
+        "condition", lambda: read_condition(parsed_condition(text), text, domain, interpolate=interpolate)
+    )
+
+
+def read_condition(node: Node, text: str, domain: Domain, *, interpolate: bool) -> Query:
+    """Turn a parsed condition into a query with the given text."""
+    check_condition(node)
+    reader = _Reader(domain, interpolate)
+    terms = terms_of(reader.read(node, negated=False), domain)
     return Query(text, tuple(terms), tuple(dict.fromkeys(reader.warnings)))
 
 
 class _Reader:
-    """Turns a parsed condition into disjoint terms, pushing ``not`` down to the comparisons."""
+    """Turns a parsed condition into a tree of choices, pushing ``not`` down to the comparisons."""
 
-    def __init__(self, domain: Domain) -> None:
+    def __init__(self, domain: Domain, interpolate: bool) -> None:
         self.domain = domain
+        self.interpolate = interpolate
         self.warnings: list[str] = []
 
-    def read(self, node: Node, *, negated: bool) -> list[Term]:
-        """Return the terms of the cells for which ``node`` is true (false if negated)."""
+    def read(self, node: Node, *, negated: bool) -> Tree:
+        """Return the choices for which ``node`` is true (false if negated)."""
         match node:
             case exp.Paren():
                 return self.read(node.this, negated=negated)
             case exp.Not():
                 return self.read(node.this, negated=not negated)
             case exp.And() | exp.Or():
-                join = conjunction if isinstance(node, exp.And) is not negated else disjunction
-                return join(self.read(node.left, negated=negated), self.read(node.right, negated=negated))
+                parts = [self.read(part, negated=negated) for part in node.flatten(unnest=False)]
+                return Joined(isinstance(node, exp.And) is not negated, tuple(parts))
             case exp.Boolean():
-                return [{}] if bool(node.this) is not negated else []
+                return bool(node.this) is not negated
             case exp.Column():
                 name, attribute = self._attribute(node)
                 if not isinstance(attribute, Boolean):
                     raise QueryError(f"'{name}' by itself is not a condition; compare it with something.")
-                return self._atom(node, name, {attribute.find("true")}, negated)
+                return self._choice(node, name, {attribute.find("true")}, negated)
             case exp.Is():
                 return self._null(node, negated)
             case exp.In():
@@ -87,143 +95,131 @@ class _Reader:
             case exp.EQ() | exp.NEQ() | exp.LT() | exp.LTE() | exp.GT() | exp.GTE():
                 return self._comparison(node, negated)
         raise QueryError(
-            f"Cannot answer {node.sql()!r}: conditions are made of =, <>, <, <=, >, >=, between, in (…),"
+            f"Cannot answer {written(node)!r}: conditions are made of =, <>, <, <=, >, >=, between, in (…),"
             " is null, and, or, not."
         )
 
-    def _comparison(self, node: Node, negated: bool) -> list[Term]:
-        column, value, operator = node.this, node.expression, type(node)
+    def _comparison(self, node: Node, negated: bool) -> Tree:
+        column, value, operator = unnested(node.this), unnested(node.expression), type(node)
         if not isinstance(column, exp.Column) and isinstance(value, exp.Column):
             column, value, operator = value, column, _FLIPPED[operator]
         name, attribute = self._attribute(column)
-        with _about(name):
+        with about(name):
             if operator in (exp.EQ, exp.NEQ):
                 spans = {self._find(attribute, value)}
-                return self._atom(node, name, spans, negated is not (operator is exp.NEQ))
-            below = attribute.below(self._literal(value), inclusive=operator in (exp.LTE, exp.GT))
-        span = (0, below) if operator in (exp.LT, exp.LTE) else (below, attribute.regular)
-        return self._atom(node, name, {span}, negated, ranged=True)
+                return self._choice(node, name, spans, negated is not (operator is exp.NEQ))
+            cut, beyond = self._cut(name, value, inclusive=operator in (exp.LTE, exp.GT))
+        span = (0, cut) if operator in (exp.LT, exp.LTE) else (cut, attribute.regular)
+        return self._choice(node, name, {span}, negated, ranged=True, beyond=beyond)
 
-    def _between(self, node: Node, negated: bool) -> list[Term]:
-        name, attribute = self._attribute(node.this)
+    def _between(self, node: Node, negated: bool) -> Tree:
+        name, _ = self._attribute(node.this)
         if node.args.get("symmetric"):
             raise QueryError("Cannot answer 'between symmetric'; write the lower value first.")
-        with _about(name):
-            start = attribute.below(self._literal(node.args["low"]), inclusive=False)
-            stop = attribute.below(self._literal(node.args["high"]), inclusive=True)
-        return self._atom(node, name, {(start, stop)}, negated, ranged=True)
+        with about(name):
+            start, below = self._cut(name, node.args["low"], inclusive=False)
+            stop, above = self._cut(name, node.args["high"], inclusive=True)
+        return self._choice(node, name, {(start, stop)}, negated, ranged=True, beyond=below or above)
 
-    def _membership(self, node: Node, negated: bool) -> list[Term]:
+    def _membership(self, node: Node, negated: bool) -> Tree:
         name, attribute = self._attribute(node.this)
         field = node.args.get("field")
         members = [field] if field is not None else node.expressions
         if not members:
-            raise QueryError(f"{node.sql()!r} needs a list of labels: {name} in ('a', 'b').")
-        with _about(name):
-            spans = {self._find(attribute, member) for member in members}
-        return self._atom(node, name, spans, negated)
+            raise QueryError(f"{written(node)!r} needs a list of labels: {name} in ('a', 'b').")
+        with about(name):
+            spans = [self._find(attribute, member) for member in members]
+            beyond = any(
+                start == stop and attribute.beyond(literal(member, self.domain), inclusive=stop > 0)
+                for member, (start, stop) in zip(members, spans, strict=True)
+            )
+        return self._choice(node, name, set(spans), negated, beyond=beyond)
 
-    def _null(self, node: Node, negated: bool) -> list[Term]:
-        if isinstance(
-            node.expression, exp.Boolean
-        ):  # never unknown: a missing value is not true and not false
-            terms = self.read(exp.EQ(this=node.this, expression=node.expression), negated=False)
-            return complement(terms) if negated else terms
+    def _null(self, node: Node, negated: bool) -> Tree:
+        if isinstance(node.expression, exp.Boolean):
+            # Never unknown: a missing value is not true and not false.
+            choice = self._comparison(exp.EQ(this=node.this, expression=node.expression), negated)
+            return replace(choice, unknown=()) if isinstance(choice, Choice) else choice
         name, attribute = self._attribute(node.this)
         if not isinstance(node.expression, exp.Null):
             raise QueryError(
-                f"Cannot answer {node.sql()!r}: 'is' goes with null, true or false; use = for values."
+                f"Cannot answer {written(node)!r}: 'is' goes with null, true or false; use = for values."
             )
-        if attribute.missing_code is None:
+        code = attribute.missing_code
+        if code is None:
             raise QueryError(
                 f"Attribute '{name}' has no category for missing values; that needs 'missing: own-category'"
                 " in the plan."
             )
-        mask = np.zeros(attribute.size, np.bool_)
-        mask[attribute.missing_code] = True
-        return [{self.domain.names.index(name): ~mask if negated else mask}]
+        return Choice(self.domain.names.index(name), frozenset({(code, code + 1)}), negated)
 
-    def _atom(
-        self, node: Node, name: str, spans: set[Span], negated: bool, *, ranged: bool = False
-    ) -> list[Term]:
-        """Return the term of some categories of one attribute, or of all but these.
+    def _cut(self, name: str, value: Node, *, inclusive: bool) -> tuple[Place, bool]:
+        """Return where a cut falls among the categories, and whether that is outside the domain."""
+        attribute, text = self.domain[name], literal(value, self.domain)
+        try:
+            return attribute.below(text, inclusive=inclusive), attribute.beyond(text, inclusive=inclusive)
+        except QueryError:
+            if not self.interpolate:
+                raise
+        cut = attribute.spread_below(text, inclusive=inclusive)
+        unit = attribute.period if isinstance(attribute, Dates) else "bin"
+        if cut.denominator > 1:
+            falls = f"falls inside its {unit} {attribute.regular_labels[floor(cut)]}"
+            taken = f"the {unit}'s rows are taken as evenly spread"
+        else:
+            falls, taken = "is made at an edge", f"rows of exactly {text} are taken as none"
+        self.warnings.append(
+            f"The cut of '{name}' at {text} {falls}: {taken}, and the interval does not cover the error"
+            " of that."
+        )
+        return cut, False
+
+    def _choice(
+        self,
+        node: Node,
+        name: str,
+        spans: AbstractSet[tuple[Place, Place]],
+        negated: bool,
+        *,
+        ranged: bool = False,
+        beyond: bool = False,
+    ) -> Choice:
+        """Return some categories of one attribute, or all but these.
 
         Values outside the domain, counted as other, may lie on either side of a range: like missing values
         they fulfil neither it nor its negation.
         """
         axis = self.domain.names.index(name)
         attribute = self.domain.attributes[axis]
-        mask: Mask = np.zeros(attribute.size, np.bool_)
-        for start, stop in spans:
-            mask[start:stop] = True
-        if not mask.any():
-            where = {"clamp": "in its first or last category", "other": f"as '{OTHER}'"}.get(
-                attribute.outside
+        counted = _COUNTED.get(attribute.outside)
+        if all(start >= stop for start, stop in spans):
+            self.warnings.append(
+                f"No category of '{name}' fulfils {written(node)}."
+                + (f" Values outside its domain are counted {counted}." if counted else "")
+            )
+        elif beyond:
+            told = (
+                f"values outside it are counted {counted}" if counted else "only what lies inside is counted"
             )
             self.warnings.append(
-                f"No category of '{name}' fulfils {node.sql()}."
-                + (f" Values outside its domain are counted {where}." if where else "")
+                f"{written(node)} reaches outside the domain of '{name}', {attribute.extent}; {told}."
             )
-        if negated:
-            mask = ~mask
-            for code in (attribute.missing_code, attribute.other_code if ranged else None):
-                if code is not None:
-                    mask[code] = False
-        return [{axis: mask}] if mask.any() else []
+        codes = (attribute.missing_code, attribute.other_code if ranged else None)
+        unknown = tuple(code for code in codes if code is not None)
+        return Choice(axis, frozenset(spans), negated, unknown)
 
     def _attribute(self, node: Node) -> tuple[str, Attribute]:
-        if not isinstance(node, exp.Column):
-            raise QueryError(f"{node.sql()!r} stands where an attribute should: {listed(self.domain.names)}.")
-        name = node.name if not node.table else f"{node.table}.{node.name}"
-        if name not in self.domain.names:
-            raise QueryError(
-                f"The release has no attribute '{name}'.{did_you_mean(name, self.domain.names)}"
-                f" It has: {listed(self.domain.names)}."
-            )
+        name = attribute_name(node, self.domain)
         return name, self.domain[name]
 
     def _find(self, attribute: Attribute, value: Node) -> Span:
         """Return the categories that a label, or ``node('…')``, names."""
-        if (
-            isinstance(value, exp.Anonymous)
-            and str(value.this).lower() == "node"
-            and len(value.expressions) == 1
-        ):
+        value = unnested(value)
+        if isinstance(value, exp.Anonymous) and len(value.expressions) == 1:  # no other function is let in
             if not isinstance(attribute, Nominal) or attribute.hierarchy is None:
                 raise QueryError("it has no hierarchy, so node('…') has no meaning for it")
-            return attribute.find_node(self._literal(value.expressions[0]))
-        text = self._literal(value)
+            return attribute.find_node(literal(value.expressions[0], self.domain))
+        text = literal(value, self.domain)
         if text == OTHER and attribute.other_code is not None:
             return attribute.other_code, attribute.other_code + 1
         return attribute.find(text)
-
-    def _literal(self, node: Node) -> str:
-        """Return a literal's text as it was written."""
-        match node:
-            case exp.Literal():
-                return str(node.this)
-            case exp.Neg() if isinstance(node.this, exp.Literal) and not node.this.is_string:
-                return f"-{node.this.this}"
-            case exp.Boolean():
-                return "true" if node.this else "false"
-            case exp.Cast() if isinstance(node.this, exp.Literal) and node.to.this == exp.DataType.Type.DATE:
-                return str(node.this.this)
-            case exp.Column() if node.name in self.domain.names:
-                raise QueryError(
-                    f"it can be compared with values, not with another attribute ('{node.name}')"
-                )
-            case exp.Column():
-                quoted = node.name.replace("'", "''")
-                raise QueryError(f"write text in single quotes, as in '{quoted}'")
-            case exp.Null():
-                raise QueryError("use 'is null' for missing values")
-        raise QueryError(f"{node.sql()!r} is not a plain value; put dates and text in single quotes")
-
-
-@contextmanager
-def _about(name: str) -> Iterator[None]:
-    """Let an attribute's own complaint say which attribute it is about."""
-    try:
-        yield
-    except QueryError as error:
-        raise QueryError(f"Attribute '{name}': {error}.".replace("..", ".").replace("?.", "?")) from None

@@ -1,12 +1,14 @@
-"""Product-form queries: sums of terms, each a product of one set of categories per attribute.
+"""Product-form queries: sums of terms, each a product of one vector of weights per attribute.
 
-A condition on a cube's attributes is kept as *disjoint* terms, so that its count is the sum of theirs. An
-attribute that a term does not mention is unrestricted.
+A condition on a cube's attributes is kept as *disjoint* terms, so that its count is the sum of theirs. Its
+vectors are masks of categories, or where a cut falls inside a category, shares of it. An attribute that a
+term does not mention is unrestricted.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +16,8 @@ from numpy.typing import NDArray
 from dpcli.errors import QueryError
 
 Mask = NDArray[np.bool_]
-Term = dict[int, Mask]
+Weights = NDArray[Any]
+Term = dict[int, Weights]
 MOST_TERMS = 2000
 
 
@@ -26,7 +29,7 @@ class Query:
     terms: tuple[Term, ...]
     warnings: tuple[str, ...] = ()
 
-    def factors(self, term: Term, shape: tuple[int, ...]) -> list[Mask]:
+    def factors(self, term: Term, shape: tuple[int, ...]) -> list[Weights]:
         """Return a term's weights for every axis, all ones where it is not mentioned."""
         return [term.get(axis, np.ones(size, np.bool_)) for axis, size in enumerate(shape)]
 

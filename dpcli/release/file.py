@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from dpcli.data.attributes import Attribute, Integers
 from dpcli.data.domain import Domain
 from dpcli.errors import ReleaseFileError
+from dpcli.parallel import in_order
 from dpcli.release.metadata import Metadata, RowGroup
 from dpcli.release.whole import whole_file
 
@@ -44,27 +45,44 @@ class Release:
     def domain(self) -> Domain:
         return self.metadata.domain
 
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the counts: whole numbers where every cell was measured by itself."""
+        return np.dtype(np.int64 if self.metadata.whole else np.float64)
+
+    @cached_property
+    def _footer(self) -> pq.FileMetaData:
+        return pq.read_metadata(self.path, memory_map=True)
+
+    def block(self, group: int) -> NDArray[Any]:
+        """Return the noisy counts of one row group, checked against their digest. Threads may share this."""
+        expected = self.metadata.blocks[group]
+        try:
+            with pq.ParquetFile(
+                self.path, metadata=self._footer, memory_map=True, page_checksum_verification=True
+            ) as file:
+                column = file.read_row_group(group, columns=[COUNT], use_threads=False).column(0)
+            values = np.from_dlpack(column.combine_chunks())  # to_numpy would import pandas
+        except (pa.ArrowException, OSError, IndexError):
+            raise ReleaseFileError(f"{self.path} is damaged: its counts cannot be read.") from None
+        if len(values) != expected.rows or _sha256(values) != expected.sha256:
+            raise ReleaseFileError(f"{self.path} is damaged: its counts do not match their digest.")
+        if not (values.min() > -MOST_COUNT and values.max() < MOST_COUNT):
+            raise ReleaseFileError(f"{self.path} holds counts that no table can have.")
+        return values
+
     @cached_property
     def counts(self) -> NDArray[Any]:
         """All noisy counts as an array with one axis per attribute."""
-        return np.concatenate(list(self.blocks())).reshape(self.domain.shape)
+        whole, start = np.empty(self.domain.size, self.dtype), 0
+        for block in self.blocks():
+            whole[start : start + len(block)] = block
+            start += len(block)
+        return whole.reshape(self.domain.shape)
 
     def blocks(self) -> Iterator[NDArray[Any]]:
-        """Yield the noisy counts block by block in C order, each checked against its digest."""
-        try:
-            with pq.ParquetFile(self.path, memory_map=True, page_checksum_verification=True) as file:
-                for group, block in enumerate(self.metadata.blocks):
-                    column = file.read_row_group(group, columns=[COUNT]).column(0)
-                    values = np.from_dlpack(column.combine_chunks())  # to_numpy would import pandas
-                    if len(values) != block.rows or _sha256(values) != block.sha256:
-                        raise ReleaseFileError(
-                            f"{self.path} is damaged: its counts do not match their digest."
-                        )
-                    if not ((values > -MOST_COUNT) & (values < MOST_COUNT)).all():
-                        raise ReleaseFileError(f"{self.path} holds counts that no table can have.")
-                    yield values
-        except (pa.ArrowException, OSError, IndexError):
-            raise ReleaseFileError(f"{self.path} is damaged: its counts cannot be read.") from None
+        """Yield the noisy counts block by block in C order."""
+        return in_order(self.block, range(len(self.metadata.blocks)))
 
     def verify(self) -> None:
         """Read everything, and check counts against their digests and labels against the domain."""
@@ -165,10 +183,9 @@ def write_release(
 
 def _schema(metadata: Metadata) -> pa.Schema:
     """Return the columns of a release's file: whole counts where every cell was measured by itself."""
-    whole = not metadata.strategy.inner and not metadata.steps
     labels = zip(metadata.domain.names, map(_label_type, metadata.domain.attributes), strict=True)
     fields = [pa.field(name, kind) for name, kind in labels]
-    return pa.schema([*fields, pa.field(COUNT, pa.int64() if whole else pa.float64(), False)])
+    return pa.schema([*fields, pa.field(COUNT, pa.int64() if metadata.whole else pa.float64(), False)])
 
 
 def _row_groups(blocks: Iterable[NDArray[Any]]) -> Iterator[NDArray[Any]]:

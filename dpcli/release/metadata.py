@@ -86,6 +86,11 @@ class Metadata(_Part):
         """What was measured."""
         return Strategy.from_description(self.strategy_description)
 
+    @cached_property
+    def whole(self) -> bool:
+        """Whether the counts are whole numbers: every cell was measured by itself, and left as drawn."""
+        return not self.strategy.inner and not self.steps
+
     @property
     def private(self) -> bool:
         """Whether the noise came from the operating system, not from a seed."""

@@ -52,6 +52,24 @@ def test_a_workload_of_ones_own(
     assert dpcli("release", path, table, "-o", "out.parquet").exit_code == 0
 
 
+@pytest.mark.parametrize("workload", ["random", "ranges", "prefixes", "[age > 70, age < 5, \"sex = 'F'\"]"])
+def test_the_worst_query_can_be_asked_as_it_is_written(
+    dpcli: Cli, write_plan: Callable[..., Path], table: Path, workload: str
+) -> None:
+    path = write_plan(
+        mechanism=f"auto\n    workload: {workload}",
+        replace=("{kind: ordinal, range: [0, 9]}", "{kind: ordinal, range: [0, 10], bin: 2}")
+        if workload == "ranges"
+        else ("", ""),
+    )
+    rows = prospects(dpcli("plan", "explain", path, "--format", "json"))
+    assert dpcli("release", path, table, "-o", "out.parquet").exit_code == 0
+    worst = {str(row["worst_query"]) for row in rows.values()}
+    assert dpcli("query", "out.parquet", *sorted(worst)).exit_code == 0
+    if workload.startswith("["):
+        assert worst <= {"age < 5", "sex = 'F'"}
+
+
 @pytest.mark.parametrize(
     ("workload", "message"),
     [

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from collections import Counter
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +17,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from dpcli.data.attributes import AnyAttribute, Attribute, Binned, Boolean, Dates, Integers, Nominal
 from dpcli.data.scalars import plain
-from dpcli.errors import QueryError
+from dpcli.errors import PlanError, QueryError
+from dpcli.plan.load import parse_plan
 
 ADAPTER: TypeAdapter[Attribute] = TypeAdapter(AnyAttribute)
 JOBS = {"Health": ["Nurse", "Dentist"], "Trade": ["Mason", {"Fine": ["Potter"]}], "Retired": None}
@@ -116,6 +120,7 @@ def test_plain_numbers(number: str, text: str) -> None:
         AGE,
         TENS,
         Binned(edges=("0", "0.1", "1e3"), outside="clamp"),
+        Binned(edges=("0", "0.1"), represent="upper"),
         MONTHS,
         Dates(range=("2025-12-29", "2026-01-11"), period="week", missing="drop"),
         SEX,
@@ -167,14 +172,16 @@ def test_cuts_of_bins(value: str, below: int | None, up_to: int | None) -> None:
 
 def test_cuts_inside_a_bin() -> None:
     assert question(TENS.below, "15", inclusive=False) == (
-        "a cut with < or >= 15 falls inside its bin [10, 20); cut with < or >= at an edge, such as 10 or 20"
+        "a cut with < or >= 15 falls inside its bin [10, 20); cut with < or >= at an edge, such as 10 or 20;"
+        " or ask with --interpolate, which takes the bin's rows as evenly spread"
     )
     assert question(TENS.below, "10.0", inclusive=True) == (
-        "a cut with <= or > 10 falls inside its bin [10, 20); cut with < or >= at an edge, such as 10 or 20"
+        "a cut with <= or > 10 falls inside its bin [10, 20); cut with < or >= at an edge, such as 10 or 20;"
+        " or ask with --interpolate, which takes the bin's rows as evenly spread"
     )
     assert question(TENS.below, "30", inclusive=False) == (
         "a cut with < or >= 30 falls inside its bin [20, 30]; cut with < or >= at an edge, such as 20,"
-        " or with <= or > at the last one, 30"
+        " or with <= or > at the last one, 30; or ask with --interpolate, which takes the bin's rows as evenly spread"
     )
     assert question(TENS.below, "ten", inclusive=True) == "'ten' is not a number"
 
@@ -209,7 +216,7 @@ def test_cuts_of_months(value: str, below: int | None, up_to: int | None) -> Non
 def test_cuts_inside_a_period() -> None:
     assert question(MONTHS.below, "2026-03-15", inclusive=False) == (
         "a cut at 2026-03-15 falls inside its month 2026-03; cut at the first day of a month, such as"
-        " 2026-03-01 or 2026-04-01"
+        " 2026-03-01 or 2026-04-01; or ask with --interpolate, which takes the month's rows as evenly spread"
     )
     for junk in ("March", "15.3.2026", "9999-01-01"):
         assert question(MONTHS.below, junk, inclusive=True) == (
@@ -221,6 +228,148 @@ def test_cuts_inside_a_period() -> None:
 def test_no_cuts_without_order(attribute: Attribute) -> None:
     assert question(attribute.below, "F", inclusive=True) == (
         "it has no order, so it can't be compared with 'F'; use = or in (…)"
+    )
+
+
+# --- cuts inside a category, its values taken as evenly spread --------------------------------------------
+
+
+@given(value=st.decimals(-5, 35, places=3), inclusive=st.booleans())
+def test_spread_over_bins(value: Decimal, inclusive: bool) -> None:
+    expected = Fraction(min(max(value, Decimal(0)), Decimal(30))) / 10
+    assert TENS.spread_below(str(value), inclusive=inclusive) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "place"),
+    [("0.5", "1/2"), ("1", "1"), ("1.75", "5/4"), ("4", "2"), ("4.3", "7/3"), ("5", "10/3"), ("7", "4")],
+)
+def test_spread_over_bins_of_unequal_width(value: str, place: str) -> None:
+    bins = Binned(edges=("0", "1", "4", "4.9", "5.2"))
+    for inclusive in (False, True):
+        assert bins.spread_below(value, inclusive=inclusive) == Fraction(place)
+
+
+@given(day=st.dates(dt.date(2025, 12, 25), dt.date(2027, 1, 5)), inclusive=st.booleans())
+def test_spread_over_periods(day: dt.date, inclusive: bool) -> None:
+    days = [dt.date(2026, 1, 1) + dt.timedelta(k) for k in range(365)]
+    lengths = Counter(d.month for d in days)
+    below = (d for d in days if (d <= day if inclusive else d < day))
+    expected = sum((Fraction(1, lengths[d.month]) for d in below), Fraction(0))
+    assert MONTHS.spread_below(str(day), inclusive=inclusive) == expected
+
+
+@pytest.mark.parametrize("attribute", [AGE, DAYS, TENS, MONTHS])
+def test_a_spread_cut_at_an_edge_is_the_plain_one(attribute: Attribute) -> None:
+    values = {"date": ["2025-12-31", "2026-01-01", "2026-02-01", "2027-01-01"]}.get(
+        attribute.kind, ["-3.5", "0", "10", "20", "99"]
+    )
+    for value in values:
+        assert attribute.spread_below(value, inclusive=False) == attribute.below(value, inclusive=False)
+    if attribute is MONTHS:
+        assert MONTHS.spread_below("2026-03", inclusive=True) == MONTHS.below("2026-03", inclusive=True) == 3
+
+
+def test_a_spread_cut_of_nonsense() -> None:
+    assert question(TENS.spread_below, "ten", inclusive=True) == "'ten' is not a number"
+    assert (
+        question(MONTHS.spread_below, "May", inclusive=True)
+        == "'May' is not a date; write it as '2026-01-31'"
+    )
+    assert "it has no order" in question(SEX.spread_below, "F", inclusive=True)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "extent", "inside", "outside"),
+    [
+        (
+            AGE,
+            "10 to 19",
+            ["<10", "<=9", "<20", "<=19", "<9.5", "<19.5"],
+            ["<9", "<=8", "<=20", "<21", "<=-1.5"],
+        ),
+        (TENS, "0 to 30", ["<0", "<=0", "<15", "<=30", "<30"], ["<-0.1", "<=30.1"]),
+        (
+            MONTHS,
+            "2026-01-01 to 2026-12-31",
+            ["<2026-01-01", "<=2025-12-31", "<2027-01-01", "<=2026-12-31", "<2026-01", "<=2026-12"],
+            ["<2025-12-31", "<=2027-01-01"],
+        ),
+        (SEX, None, ["<F"], []),
+    ],
+)
+def test_cuts_beyond_the_domain(
+    attribute: Attribute, extent: str | None, inside: list[str], outside: list[str]
+) -> None:
+    for cut in inside + outside:
+        beyond = attribute.beyond(cut.lstrip("<="), inclusive="=" in cut)
+        assert beyond == (cut in outside), cut
+    if extent:
+        assert attribute.extent == extent
+
+
+def test_cuts_of_negative_numbers() -> None:
+    below_zero = Integers(range=(-3, 3))
+    assert [below_zero.below(v, inclusive=False) for v in ("-3.5", "-1.5", "-1", "-0.5", "0.5")] == [
+        0,
+        2,
+        2,
+        3,
+        4,
+    ]
+    assert below_zero.find("-1.5") == (2, 2)
+
+
+# --- numbers ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("attribute", "numbers"),
+    [
+        (Integers(range=(-1, 1)), [-1, 0, 1]),
+        (Integers(range=(-1, 1), outside="other", missing="own-category"), [-1, 0, 1, None, None]),
+        (Binned(edges=("0", "1", "4"), missing="own-category"), [0.5, 2.5, None]),
+        (Binned(edges=("0", "1", "4"), represent="lower", outside="other"), [0, 1, None]),
+        (Binned(range=("0", "3"), bin="1.5", represent="upper"), [1.5, 3]),
+        (Boolean(), [0, 1]),
+        (Boolean(outside="other", missing="own-category"), [0, 1, None, None]),
+    ],
+)
+def test_numbers(attribute: Attribute, numbers: list[float | None]) -> None:
+    found = attribute.numbers()
+    assert found.dtype == np.float64
+    assert np.array_equal(found, np.array(numbers, np.float64), equal_nan=True)
+    assert len(found) == attribute.size
+
+
+@pytest.mark.parametrize("attribute", [DAYS, MONTHS, SEX, JOB])
+def test_no_numbers(attribute: Attribute) -> None:
+    assert question(attribute.numbers) == "it has no numbers, so it can't be summed or averaged"
+
+
+PLAN = """\
+plan: 1
+dataset: town
+privacy: {epsilon: 1}
+attributes:
+  pay: {kind: ordinal, range: [0, 30], bin: 10, represent: lower}
+releases:
+  - {name: cube, cube: [pay]}
+"""
+
+
+def test_a_plan_says_where_in_a_bin_its_number_lies() -> None:
+    assert parse_plan(PLAN).attributes["pay"].numbers().tolist() == [0, 10, 20]
+    assert parse_plan(PLAN.replace(", represent: lower", "")).attributes["pay"].numbers().tolist() == [
+        5,
+        15,
+        25,
+    ]
+    with pytest.raises(PlanError) as caught:
+        parse_plan(PLAN.replace("lower", "lowest"))
+    assert str(caught.value) == (
+        "plan, line 5: attributes.pay.represent: 'lowest' is not a choice. Did you mean 'lower'?"
+        " Choose one of: middle, lower, upper"
     )
 
 
@@ -343,6 +492,16 @@ def test_nodes() -> None:
             {"kind": "ordinal", "bin": "0.001", "range": [0, 1000000]},
             "binned",
             "the range has more than 100 million bins",
+        ),
+        (
+            {"kind": "ordinal", "bin": 1, "range": [0, 4], "represent": "mean"},
+            "binned.represent",
+            "Input should be 'middle', 'lower' or 'upper'",
+        ),
+        (
+            {"kind": "ordinal", "range": [0, 4], "represent": "lower"},
+            "ordinal.represent",
+            "Extra inputs are not permitted",
         ),
         ({"kind": "ordinal", "bin": "x", "range": [0, 4]}, "binned.bin", "must be a number"),
         ({"kind": "ordinal", "bin": True, "range": [0, 4]}, "binned.bin", "must be a number"),

@@ -49,6 +49,7 @@ def test_a_description_is_a_plan_s_attributes_in_order() -> None:
             "kind": "ordinal",
             "range": ["0", "1"],
             "bin": "0.1",
+            "represent": "middle",
             "outside": "error",
             "missing": "error",
         },

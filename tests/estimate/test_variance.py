@@ -11,13 +11,15 @@ import pytest
 from dpcli.data.counting import SparseCube
 from dpcli.data.domain import Domain
 from dpcli.data.hierarchy import Hierarchy
+from dpcli.estimate.boxes import box_variances
 from dpcli.estimate.cube import error_of
 from dpcli.estimate.law import unit_variance, weighted_half_width
-from dpcli.estimate.variance import box_variances, noise_in_answer
+from dpcli.estimate.variance import BatchNoise
 from dpcli.mechanisms import NAMES, strategy_of
 from dpcli.privacy.gate import Probe
 from dpcli.privacy.ledger import Account
 from dpcli.privacy.noise import Keystream
+from dpcli.query.batch import batches
 from dpcli.query.parse import parse_condition
 from dpcli.query.product import Query
 from dpcli.query.workload import random_ranges
@@ -56,6 +58,12 @@ def estimates(strategy: Strategy, cube: SparseCube, epsilon: Fraction, draws: in
     return np.stack(found)
 
 
+def noise_of(query: Query, strategy: Strategy, scale: Fraction) -> tuple[BatchNoise, float]:
+    ((_, batch),) = batches([query], strategy.shape)
+    noise = BatchNoise(batch, strategy, scale)
+    return noise, float(noise.variances()[0])
+
+
 def empty(of: Domain) -> SparseCube:
     return SparseCube(of, np.zeros(0, np.int64), np.zeros(0, np.int64))
 
@@ -75,7 +83,7 @@ def test_monte_carlo_agrees_with_the_formula(mechanism: str, dimensions: int) ->
         for mask in query.factors(query.terms[0], of.shape):
             q = np.multiply.outer(q, mask).ravel()
         answers = noise @ q
-        exact = noise_in_answer(query, strategy, scale).variance
+        _, exact = noise_of(query, strategy, scale)
         ratios.append((answers**2).mean() / exact)
         assert abs(answers.mean()) < 5 * sqrt(exact / draws), "biased"
     # The mean square of a draw that is no wider-tailed than Laplace has a relative sd of √(5/n) at most.
@@ -95,7 +103,7 @@ def test_monte_carlo_agrees_closely(mechanism: str, dimensions: int) -> None:
         q = np.ones(1)
         for mask in query.factors(query.terms[0], of.shape):
             q = np.multiply.outer(q, mask).ravel()
-        exact = noise_in_answer(query, strategy, strategy.norm / epsilon).variance
+        _, exact = noise_of(query, strategy, strategy.norm / epsilon)
         assert ((noise @ q) ** 2).mean() == pytest.approx(exact, rel=5 * sqrt(5 / draws))
 
 
@@ -134,13 +142,14 @@ def test_variance_is_that_of_the_dense_reconstruction(strategy: Strategy, scale:
             for mask in query.factors(term, strategy.shape):
                 one = np.multiply.outer(one, mask).ravel()
             q += one
-        noise = noise_in_answer(query, strategy, scale)
-        assert noise.variance == pytest.approx(((inverse.T @ q) ** 2) @ variances)
+        noise, variance = noise_of(query, strategy, scale)
+        assert variance == pytest.approx(((inverse.T @ q) ** 2) @ variances)
+        carriers = noise.carriers(0, variance)
         carried = sum(
-            float((noise.shares[noise.weights == w] ** 2).sum()) * unit_variance(scale * int(w))
-            for w in np.unique(noise.weights)
+            float((carriers.shares[carriers.weights == w] ** 2).sum()) * unit_variance(scale * int(w))
+            for w in np.unique(carriers.weights)
         )
-        assert carried + noise.rest == pytest.approx(noise.variance)
+        assert carried + carriers.rest == pytest.approx(variance)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -153,7 +162,7 @@ def test_look_ups_equal_the_formula(strategy: Strategy) -> None:
         masks = {
             k: (np.arange(m) >= box[k, 0]) & (np.arange(m) < box[k, 1]) for k, m in enumerate(strategy.shape)
         }
-        assert noise_in_answer(Query("", (masks,)), strategy, Fraction(2)).variance == pytest.approx(variance)
+        assert noise_of(Query("", (masks,)), strategy, Fraction(2))[1] == pytest.approx(variance)
 
 
 def test_an_empty_query_has_no_noise() -> None:

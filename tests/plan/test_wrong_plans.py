@@ -61,7 +61,7 @@ WRONG = {
         "10: attributes.sex.value: unknown key. Did you mean 'values'?"
         " Allowed here: kind, values, hierarchy, outside, missing\n"
         "14: attributes.income.bins: unknown key. Did you mean 'bin'?"
-        " Allowed here: kind, range, bin, edges, outside, missing",
+        " Allowed here: kind, range, bin, edges, represent, outside, missing",
     ),
     "unit": (
         [("  neighbors: add-remove", "  unit: {column: person_id, max_rows: 1}")],

@@ -1,0 +1,83 @@
+"""Standard errors and intervals of many linear answers.
+
+Answers whose noise is alike share one computation from the exact law of the noise. Where too many kinds are
+left for that, laws are matched to the exact cumulants instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcli.estimate.law import cumulant, sum_half_width, weighted_half_width
+from dpcli.estimate.matched import NARROWEST, half_widths
+from dpcli.estimate.variance import BatchNoise
+from dpcli.parallel import in_order
+from dpcli.query.batch import Batch
+from dpcli.strategy.axis import FloatArray
+from dpcli.strategy.identity import Identity
+from dpcli.strategy.kronecker import Strategy
+
+MOST_EXACT = 200
+
+
+@dataclass(frozen=True)
+class Errors:
+    """For each answer its standard deviation, its interval's half-width, and whether that is exact."""
+
+    stderr: FloatArray
+    half: FloatArray
+    exact: NDArray[np.bool_]
+
+
+def errors(batch: Batch, strategy: Strategy, scale: Fraction, level: float) -> Errors:
+    """Return the errors of a batch's answers, with intervals that cover with probability >= level."""
+    if batch.terms == 0:
+        nothing = np.zeros(len(batch))
+        return Errors(nothing, nothing, np.ones(len(batch), np.bool_))
+    batch = batch.compact()
+    if all(isinstance(axis, Identity) for axis in strategy.axes) and _plain(batch):
+        return _whole_cells(batch, scale, level)
+    noise = BatchNoise(batch, strategy, scale)
+    variances = noise.variances()
+    first, alike = noise.alike()
+    if len(first) > MOST_EXACT and batch.terms == 1 and scale >= NARROWEST:
+        second, fourth, sixth = noise.cumulants()
+        half = half_widths(second, fourth, sixth, level)
+        # Noise that comes in steps can miss up to half a step; no step is wider than the widest share.
+        half += 0.5 * (sixth / cumulant(scale, 6)) ** (1 / 6)
+        return Errors(np.sqrt(variances), half, np.zeros(len(batch), np.bool_))
+
+    def interval(place: int) -> tuple[float, str]:
+        carriers = noise.carriers(place, variances[place])
+        return weighted_half_width(scale, carriers.shares, carriers.weights, carriers.rest, level)
+
+    found = list(in_order(interval, first))
+    half, exact = np.array([h for h, _ in found]), np.array([how == "exact" for _, how in found])
+    return Errors(np.sqrt(variances), half[alike], exact[alike])
+
+
+def standard_errors(batch: Batch, strategy: Strategy, scale: Fraction) -> FloatArray:
+    """Return the exact standard deviations of a batch's answers alone."""
+    return np.sqrt(BatchNoise(batch.compact(), strategy, scale).variances())
+
+
+def _plain(batch: Batch) -> bool:
+    return all(vectors.dtype == np.bool_ for vectors in batch.vectors)
+
+
+def _whole_cells(batch: Batch, scale: Fraction, level: float) -> Errors:
+    """Return the errors of sums of single cells: only their number matters, terms being disjoint."""
+    cells = np.ones(batch.which.shape[:2], np.int64)
+    for axis, vectors in enumerate(batch.vectors):
+        cells *= vectors.sum(axis=1)[batch.which[:, :, axis]]
+    numbers, places = np.unique(cells.sum(axis=1), return_inverse=True)
+    exact = np.arange(len(numbers)) < MOST_EXACT
+    half = np.array([sum_half_width(scale, int(n), level)[0] for n in numbers[exact]])
+    second, fourth, sixth = (numbers[~exact] * cumulant(scale, order) for order in (2, 4, 6))
+    half = np.concatenate([half, np.ceil(half_widths(second, fourth, sixth, level) - 0.5)])
+    places = places.reshape(-1)
+    return Errors(np.sqrt(numbers * cumulant(scale, 2))[places], half[places], exact[places])

@@ -1,0 +1,90 @@
+"""Answers in files: CSV, JSON lines or Parquet, written in chunks, whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpcli.errors import UsageError, listed
+from dpcli.estimate.answer import COLUMNS
+from dpcli.estimate.table import Table
+from dpcli.release.whole import check_writable, whole_file
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def check_export(path: Path) -> None:
+    """Raise a ``UsageError`` if answers could not be written to ``path``."""
+    if path.suffix.lower() not in _WRITERS:
+        raise UsageError(f"Answers can't be written to {path}: its name must end in {listed(_WRITERS)}.")
+    check_writable(path)
+
+
+def export(path: Path, tables: Iterable[Table]) -> int:
+    """Write all rows of the tables, which have the same columns, and return how many there are."""
+    check_export(path)
+    with whole_file(path, replace=True) as temporary:
+        return _WRITERS[path.suffix.lower()](temporary, tables)
+
+
+def _write_csv(path: Path, tables: Iterable[Table]) -> int:
+    rows = 0
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        for table in tables:
+            if not rows:
+                writer.writerow(table.columns)
+            for chunk in table.chunks():
+                writer.writerows(zip(*chunk.values(), strict=True))
+            rows += len(table)
+    return rows
+
+
+def _write_lines(path: Path, tables: Iterable[Table]) -> int:
+    rows = 0
+    with path.open("w", encoding="utf-8") as file:
+        for table in tables:
+            for record in table.records():
+                file.write(json.dumps(record, ensure_ascii=False) + "\n")
+            rows += len(table)
+    return rows
+
+
+def _write_parquet(path: Path, tables: Iterable[Table]) -> int:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows, writer = 0, None
+    try:
+        for table in tables:
+            schema = _schema(table)
+            writer = writer or pq.ParquetWriter(path, schema, compression="zstd")
+            for chunk in table.chunks():
+                writer.write_batch(pa.record_batch(list(chunk.values()), schema=schema))
+            rows += len(table)
+    finally:
+        if writer is not None:
+            writer.close()
+    return rows
+
+
+def _schema(table: Table) -> pa.Schema:
+    """Return the columns' types: labels as whole numbers where all are, values where all counts are."""
+    import pyarrow as pa
+
+    whole = [all(not isinstance(label, str) for label in column) for column in table.groups.values()]
+    labels = [pa.int64() if numbers else pa.string() for numbers in whole]
+    value = pa.int64() if table.answers.value.dtype.kind == "i" else pa.float64()
+    kinds = [*labels, pa.string(), value, *[pa.float64()] * (len(COLUMNS) - 2), pa.string()]
+    return pa.schema(list(zip(table.columns, kinds, strict=True)))
+
+
+_WRITERS: dict[str, Callable[[Path, Iterable[Table]], int]] = {
+    ".csv": _write_csv,
+    ".jsonl": _write_lines,
+    ".parquet": _write_parquet,
+}
