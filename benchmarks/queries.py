@@ -29,7 +29,7 @@ plan: 1
 dataset: benchmark
 privacy: {epsilon: 1}
 attributes:
-  age: {kind: ordinal, range: [0, 99]}
+  age: {kind: ordinal, range: [0, 99], outside: clamp}
   income: {kind: ordinal, range: [0, 2000000], bin: 4000, outside: clamp}
 releases:
   - {name: cube, cube: [age, income], mechanism: privelet}

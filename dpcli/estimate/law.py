@@ -71,7 +71,7 @@ def weighted_half_width(
 
 
 class _Law(NamedTuple):
-    """P(|X| <= k·step) of a sum X, of whose ``variance`` so much is taken as ``normal``: all if it has no table."""
+    """P(|X| <= k·step) of a sum X; so much of its ``variance`` is ``normal``, all if there is no table."""
 
     variance: float
     normal: float

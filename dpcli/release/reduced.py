@@ -49,57 +49,62 @@ class Pieces:
         return sums
 
 
-@dataclass(frozen=True)
-class _Run:
-    """A row group: the first ``split`` axes change from row to row, and each row has all of the others."""
-
-    group: int
-    split: int
-    targets: NDArray[np.intp]
-    """Where each row goes among the pieces of the first axes, or ``NOWHERE``."""
-
-
 def reduced(release: Release, pieces: Sequence[Pieces]) -> Counts:
     """Return the sums of the counts over every combination of pieces; reads only what is needed for them."""
     shape, into = release.domain.shape, [len(each) for each in pieces]
     total: Counts = np.zeros(into, release.dtype)
+    if not total.size:
+        return total
 
-    def read(run: _Run) -> tuple[_Run, Counts]:
-        counts = release.block(run.group).reshape(-1, *shape[run.split :])[run.targets != NOWHERE]
-        for axis in reversed(range(run.split, len(shape))):
-            counts = pieces[axis].sums(counts, axis - run.split + 1)
-        return run, counts.reshape(len(counts), -1)
+    def read(run: tuple[int, int, int]) -> tuple[int, NDArray[np.intp], Counts] | None:
+        """Sum up one row group: rows of all categories of the last axes, each with its place in the total."""
+        group, start, cells = run
+        split = next(k for k in range(len(shape) + 1) if _divides(prod(shape[k:]), start, cells))
+        rest = prod(shape[split:])
+        rows = np.arange(start // rest, (start + cells) // rest)
+        places = _places(rows, shape[:split], pieces)
+        kept = places != NOWHERE
+        if not kept.any():
+            return None
+        counts = release.block(group).reshape(-1, *shape[split:])
+        counts = counts if kept.all() else counts[kept]
+        for axis in reversed(range(split, len(shape))):
+            counts = pieces[axis].sums(counts, axis - split + 1)
+        return split, places[kept], counts.reshape(len(counts), -1)
 
-    for run, counts in in_order(read, _runs(release, pieces)):
-        rows = total.reshape(prod(into[: run.split]), -1)
-        targets = run.targets[run.targets != NOWHERE]
-        if targets[-1] - targets[0] + 1 == len(targets) and (np.diff(targets) == 1).all():
-            rows[targets[0] : targets[-1] + 1] += counts
-        elif (targets == targets[0]).all():
-            rows[targets[0]] += counts.sum(axis=0)
-        else:
-            np.add.at(rows, targets, counts)
+    for found in in_order(read, _runs(release)):
+        if found is not None:
+            split, places, counts = found
+            _add(total.reshape(prod(into[:split]), -1), places, counts)
     return total
 
 
-def _runs(release: Release, pieces: Sequence[Pieces]) -> Iterator[_Run]:
-    """Yield the row groups that hold a cell of some piece."""
-    if 0 in map(len, pieces):
-        return
-    shape, start = release.domain.shape, 0
+def _runs(release: Release) -> Iterator[tuple[int, int, int]]:
+    """Yield each row group with its first cell and its number of cells."""
+    start = 0
     for group, block in enumerate(release.metadata.blocks):
-        split = next(k for k in range(len(shape) + 1) if _divides(prod(shape[k:]), start, block.rows))
-        rest = prod(shape[split:])
-        rows = np.arange(start // rest, (start + block.rows) // rest)
-        targets = np.zeros(len(rows), np.intp)
-        stride = prod(shape[:split])
-        for axis in range(split):
-            stride //= shape[axis]
-            place = pieces[axis].of[rows // stride % shape[axis]]
-            targets = np.where((targets < 0) | (place < 0), NOWHERE, targets * len(pieces[axis]) + place)
-        if (targets != NOWHERE).any():
-            yield _Run(group, split, targets)
+        yield group, start, block.rows
         start += block.rows
+
+
+def _places(rows: NDArray[np.intp], shape: Sequence[int], pieces: Sequence[Pieces]) -> NDArray[np.intp]:
+    """Return where each row, numbered in C order over some axes, goes among their pieces, or ``NOWHERE``."""
+    places, stride = np.zeros(len(rows), np.intp), prod(shape)
+    for size, each in zip(shape, pieces, strict=False):
+        stride //= size
+        place = each.of[rows // stride % size]
+        places = np.where((places < 0) | (place < 0), NOWHERE, places * len(each) + place)
+    return places
+
+
+def _add(total: Counts, places: NDArray[np.intp], counts: Counts) -> None:
+    """Add rows to the rows at their places, several of which may be the same."""
+    if (np.diff(places) == 1).all():
+        total[places[0] : places[-1] + 1] += counts
+    elif (places == places[0]).all():
+        total[places[0]] += counts.sum(axis=0)
+    else:
+        np.add.at(total, places, counts)
 
 
 def _divides(cells: int, *numbers: int) -> bool:

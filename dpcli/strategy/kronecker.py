@@ -58,9 +58,16 @@ class Strategy:
         return prod(axis.size for axis in self.inner)
 
     def blocks(self, most_cells: int) -> Iterator[tuple[int, int]]:
-        """Yield the cells ``(start, stop)`` of each block: whole slabs, up to ``most_cells`` if one fits."""
-        step = max(1, most_cells // self.slab) * self.slab
-        total = prod(self.shape)
+        """Yield the cells ``(start, stop)`` of each block: whole slabs, up to ``most_cells`` if one fits.
+
+        Blocks hold all categories of as many of the last axes as fit, so that readers can leave blocks out.
+        """
+        whole = self.slab
+        for axis in reversed(self.axes[: self.leading]):
+            if whole * axis.size > most_cells:
+                break
+            whole *= axis.size
+        step, total = max(1, most_cells // whole) * whole, prod(self.shape)
         for start in range(0, total, step):
             yield start, min(start + step, total)
 
