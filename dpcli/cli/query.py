@@ -109,7 +109,7 @@ def query(
         count = api.export(target, tables)
         output.note(f"Wrote {count:,} answers to {target}.")
     elif plot is not None:
-        _draw(opened, output, next(iter(tables)), plot, level)
+        _draw(opened, output, next(tables), plot, level, sql=sql is not None)
     else:
         first = next(tables)
         rest = itertools.chain.from_iterable(table.records() for table in itertools.chain([first], tables))
@@ -170,10 +170,10 @@ def _told(output: Output, tables: Iterable[Table]) -> Iterator[Table]:
         yield table
 
 
-def _draw(release: Cube, output: Output, table: Table, plot: str, level: float) -> None:
+def _draw(release: Cube, output: Output, table: Table, plot: str, level: float, *, sql: bool) -> None:
     from dpcli.cli.plot import chart, picture
 
-    bars = _bars(release, table)
+    bars = _bars(release, table, sql)
     if plot == TERMINAL:
         color = sys.stdout.isatty()
         encoding = sys.stdout.encoding or "ascii"
@@ -186,7 +186,7 @@ def _draw(release: Cube, output: Output, table: Table, plot: str, level: float) 
         output.note(f"Drew {plot}.")
 
 
-def _bars(release: Cube, table: Table) -> Bars:
+def _bars(release: Cube, table: Table, sql: bool) -> Bars:
     from dpcli.cli.plot import Bars
 
     questions = {table.text(place) for place in range(min(len(table), 1000))}
@@ -196,8 +196,10 @@ def _bars(release: Cube, table: Table) -> Bars:
         )
     ((name, labels),) = table.groups.items()
     columns = table.answers.columns()
+    text = questions.pop()
+    title = text if sql else "rows" if text == "true" else f"rows where {text}"
     return Bars(
-        title=f"{questions.pop()} by {name}",
+        title=f"{title}, by {name}",
         labels=["(missing)" if label is None else str(label) for label in labels],
         values=columns["value"],
         lows=columns["low"],

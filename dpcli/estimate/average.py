@@ -20,7 +20,8 @@ from dpcli.query.batch import Batch
 from dpcli.strategy.axis import FloatArray
 from dpcli.strategy.kronecker import Strategy
 
-CHUNK = 2048
+CHUNK = 1 << 21
+"""How many weights are held at once; every average has its own."""
 
 
 def averages(
@@ -34,9 +35,10 @@ def averages(
     level: float,
 ) -> Answers:
     """Return total/count for every query, ``numbers`` being what the axis's categories stand for."""
+    step = max(1, CHUNK // (len(numbers) * max(1, batch.terms)))
     parts = [
         _averages(batch.part(part), axis, numbers, total[part], count[part], strategy, scale, level)
-        for part in (slice(k, k + CHUNK) for k in range(0, len(batch), CHUNK))
+        for part in (slice(k, k + step) for k in range(0, len(batch), step))
     ]
     return Answers.joined(parts) if parts else Answers.bare(np.zeros(0))
 

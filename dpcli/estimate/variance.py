@@ -36,9 +36,14 @@ class AxisShares:
     axis: Axis
     vectors: Weights
 
+    def shares(self, places: NDArray[np.intp]) -> FloatArray:
+        """Return for each of some vectors what the coefficients' noise is multiplied by."""
+        if len(self.vectors) * self.axis.rows <= CHUNK:
+            return self._all[places]
+        return self._shares(self.vectors[places])
+
     @cached_property
-    def shares(self) -> FloatArray:
-        """One row per vector: what each coefficient's noise is multiplied by."""
+    def _all(self) -> FloatArray:
         return self._shares(self.vectors)
 
     @cached_property
@@ -50,8 +55,13 @@ class AxisShares:
         """For each class, the sums Σ_i a_i b_i for pairs of vectors."""
         if left is right:
             return [powers[left] for powers in self.powers(2)]
-        parts = [self.shares[:, members] for _, members in self.classes]
-        return [np.einsum("ni,ni->n", part[left], part[right]) for part in parts]
+        pairs, places = np.unique(np.stack([left, right]), axis=1, return_inverse=True)
+        step = max(1, CHUNK // self.axis.rows)
+        parts = []
+        for start in range(0, pairs.shape[1], step):
+            one, other = (self.shares(side[start : start + step]) for side in pairs)
+            parts.append([np.einsum("ni,ni->n", one[:, m], other[:, m]) for _, m in self.classes])
+        return [np.concatenate(sums)[places.reshape(-1)] for sums in zip(*parts, strict=True)]
 
     def powers(self, order: int) -> list[FloatArray]:
         """For each class, the sums Σ_i a_i^order of every vector."""
@@ -134,7 +144,7 @@ class BatchNoise:
     def carriers(self, place: int, variance: float) -> Carriers:
         """Return what carries most of one answer, whose variance is known."""
         which, axes = self.batch.which[place], self.strategy.axes
-        shares = [axis.shares[which[:, k]] for k, axis in enumerate(self.axes)]
+        shares = [axis.shares(which[:, k]) for k, axis in enumerate(self.axes)]
         kept = _heaviest(shares, axes)
         heavy: FloatArray = np.zeros(prod(map(len, kept)))
         for term in range(len(which)):
@@ -172,7 +182,7 @@ class BatchNoise:
 def _sorted_columns(axis: AxisShares, tuples: NDArray[np.intp]) -> Iterator[bytes]:
     """Yield, for each tuple of vectors, its shares and weights as bytes that do not tell their order."""
     for vectors in tuples:
-        shares = axis.shares[vectors].round(12) + 0.0
+        shares = axis.shares(vectors).round(12) + 0.0
         rows = np.vstack([axis.axis.weights, np.abs(shares) if len(vectors) == 1 else shares])
         yield rows[:, np.lexsort(rows)].tobytes()
 
