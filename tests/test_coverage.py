@@ -96,7 +96,7 @@ def shares_covered(plan: Path, people: Path, folder: Path, releases: int) -> dic
 def test_coverage_is_within_two_points(
     write_plan: Callable[..., Path], people: Path, tmp_path: Path, mechanism: str
 ) -> None:
-    plan = write_plan(epsilon="0.05", mechanism=mechanism)
+    plan = write_plan(epsilon="0.02", mechanism=mechanism)
     for kind, found in shares_covered(plan, people, tmp_path, 1000).items():
         assert np.all(np.abs(found - LEVELS) <= 0.02), (kind, found)
 
@@ -106,7 +106,7 @@ def test_coverage_of_few_releases(
     write_plan: Callable[..., Path], people: Path, tmp_path: Path, mechanism: str
 ) -> None:
     """The same with 25 releases: wide enough not to fail by chance, narrow enough to notice a wrong level."""
-    plan = write_plan(epsilon="0.05", mechanism=mechanism)
+    plan = write_plan(epsilon="0.02", mechanism=mechanism)
     for kind, found in shares_covered(plan, people, tmp_path, 25).items():
         assert np.all(np.abs(found - LEVELS) <= [0.22, 0.13, 0.1, 0.06]), (kind, found)
 
@@ -115,7 +115,7 @@ def test_coverage_of_few_releases(
 def test_simultaneous_intervals_hold_at_once(
     write_plan: Callable[..., Path], people: Path, tmp_path: Path, mechanism: str
 ) -> None:
-    plan, path = api.load_plan(write_plan(epsilon="0.05", mechanism=mechanism)), tmp_path / "out.parquet"
+    plan, path = api.load_plan(write_plan(epsilon="0.02", mechanism=mechanism)), tmp_path / "out.parquet"
     truth = pd.read_csv(people).groupby("age").size()
     alone, together = 0, 0
     for seed in range(80):
