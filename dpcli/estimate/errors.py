@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcli.estimate.law import cumulant, sum_half_width, weighted_half_width
-from dpcli.estimate.matched import NARROWEST, half_widths
+from dpcli.estimate.matched import half_widths, widest
 from dpcli.estimate.variance import BatchNoise
 from dpcli.parallel import in_order
 from dpcli.query.batch import Batch
@@ -44,12 +44,8 @@ def errors(batch: Batch, strategy: Strategy, scale: Fraction, level: float) -> E
     noise = BatchNoise(batch, strategy, scale)
     variances = noise.variances()
     first, alike = noise.alike()
-    if len(first) > MOST_EXACT and batch.terms == 1 and scale >= NARROWEST:
-        second, fourth, sixth = noise.cumulants()
-        half = half_widths(second, fourth, sixth, level)
-        # Noise that comes in steps can miss up to half a step; no step is wider than the widest share.
-        half += 0.5 * (sixth / cumulant(scale, 6)) ** (1 / 6)
-        return Errors(np.sqrt(variances), half, np.zeros(len(batch), np.bool_))
+    if len(first) > MOST_EXACT:
+        return Errors(np.sqrt(variances), _matched(noise, variances, level), np.zeros(len(batch), np.bool_))
 
     def interval(place: int) -> tuple[float, str]:
         carriers = noise.carriers(place, variances[place])
@@ -58,6 +54,20 @@ def errors(batch: Batch, strategy: Strategy, scale: Fraction, level: float) -> E
     found = list(in_order(interval, first))
     half, exact = np.array([h for h, _ in found]), np.array([how == "exact" for _, how in found])
     return Errors(np.sqrt(variances), half[alike], exact[alike])
+
+
+def _matched(noise: BatchNoise, variances: FloatArray, level: float) -> FloatArray:
+    """Return half-widths from matched laws; for queries of several terms, those of the widest law there is.
+
+    Noise that comes in steps can miss half a step, and narrow noise, which is little else, a whole one. No
+    step is wider than the largest share a, and a^6 <= Σ a_i^6, a² <= Σ a_i².
+    """
+    steps = 0.5 if noise.scale >= 1 else 1.0
+    if noise.batch.terms == 1:
+        second, fourth, sixth = noise.cumulants()
+        largest = (sixth / cumulant(noise.scale, 6)) ** (1 / 6)
+        return half_widths(second, fourth, sixth, level) + steps * largest
+    return widest(level) * np.sqrt(variances) + steps * np.sqrt(variances / cumulant(noise.scale, 2))
 
 
 def standard_errors(batch: Batch, strategy: Strategy, scale: Fraction) -> FloatArray:

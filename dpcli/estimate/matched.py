@@ -15,8 +15,6 @@ import numpy as np
 
 from dpcli.strategy.axis import FloatArray
 
-NARROWEST = 4.0
-"""Noise of a smaller scale is too far from continuous to be matched."""
 _GRID, _REACH = 1 << 13, 40.0
 
 
@@ -30,6 +28,11 @@ def half_widths(second: FloatArray, fourth: FloatArray, sixth: FloatArray, level
     rows, columns = (np.linspace(0, 1, length) for length in table.shape)
     found = _interpolated(table, np.sqrt(1 / draws) * (len(rows) - 1), normal * (len(columns) - 1))
     return np.where(second > 0, found * np.sqrt(second), 0.0)
+
+
+def widest(level: float) -> float:
+    """Return the most standard deviations that any sum of Laplace draws needs to be held with ``level``."""
+    return float(_table(level).max())
 
 
 def _interpolated(table: FloatArray, row: FloatArray, column: FloatArray) -> FloatArray:

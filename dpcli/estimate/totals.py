@@ -101,7 +101,9 @@ class Totals:
                 found += (-1) ** sum(choice) * np.where(inside, flat[np.where(inside, index, 0)], 0)
             np.add.at(total[part], query, found)
 
-        for _ in in_order(add, [slice(k, k + BOXES // 8) for k in range(0, len(which), BOXES // 8)]):
+        boxes = np.prod([count[which[:, k]] for k, (count, _, _) in enumerate(runs)], axis=0)
+        cuts = np.unique(np.searchsorted(np.cumsum(boxes), np.arange(0, boxes.sum(), BOXES)))
+        for _ in in_order(add, map(slice, cuts, np.append(cuts[1:], len(which)))):
             pass
         return total
 

@@ -14,6 +14,8 @@ from dpcli.query.product import Query, Weights
 
 Shape = tuple[int, ...]
 MOST_FACTORS = 1 << 27
+MOST_WEIGHTS = 1 << 31
+"""How many weights the distinct vectors of a batch may have."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,12 @@ class Batch:
 def batches(queries: Sequence[Query], shape: Shape) -> list[tuple[NDArray[np.intp], Batch]]:
     """Return the queries in batches of equally many terms, each with the places of its queries."""
     lengths = np.array([len(query.terms) for query in queries])
+    check_vectors(
+        *(
+            (len({id(term[axis]) for query in queries for term in query.terms if axis in term}), size)
+            for axis, size in enumerate(shape)
+        )
+    )
     everywhere = [np.ones(size, np.bool_) for size in shape]
     found = []
     for terms in np.unique(lengths):
@@ -98,7 +106,12 @@ def grouped(query: Query, axes: Sequence[int], shape: Shape) -> tuple[NDArray[np
     kept = [_asked(query, axis, shape[axis]) for axis in axes]
     count = prod(len(codes) for codes in kept)
     if count * max(1, len(query.terms)) * len(shape) > MOST_FACTORS:
-        raise QueryError(f"That makes {count:,} groups; ask with fewer attributes to group by.")
+        raise QueryError(
+            f"That makes {count:,} groups; group by fewer attributes, or ask for a part of them."
+        )
+    check_vectors(
+        *((len(codes) * len(query.terms), shape[axis]) for axis, codes in zip(axes, kept, strict=True))
+    )
     grid = np.stack(np.meshgrid(*kept, indexing="ij"), axis=-1).reshape(count, len(axes))
     vectors: list[Weights] = []
     which = np.zeros((count, len(query.terms), len(shape)), np.intp)
@@ -120,6 +133,16 @@ def grouped(query: Query, axes: Sequence[int], shape: Shape) -> tuple[NDArray[np
         holds &= terms[:, codes].T != 0
     present = holds.any(axis=1)
     return grid[present], Batch(tuple(vectors), which[present])
+
+
+def check_vectors(*numbers: tuple[int, int]) -> None:
+    """Raise ``QueryError`` if so many vectors of such lengths would take too much memory."""
+    if sum(count * length for count, length in numbers) > MOST_WEIGHTS:
+        count, length = max(numbers)
+        raise QueryError(
+            f"{count:,} answers over {length:,} categories would take too much memory at once."
+            " Ask for a part of them, as with a range in the condition, or read the counts from the file."
+        )
 
 
 def _asked(query: Query, axis: int, size: int) -> NDArray[np.intp]:

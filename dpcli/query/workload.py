@@ -19,6 +19,7 @@ import numpy as np
 from dpcli.data.attributes import Attribute, Nominal
 from dpcli.data.domain import Domain
 from dpcli.errors import QueryError, did_you_mean, listed
+from dpcli.query.batch import check_vectors
 from dpcli.query.parse import parse_condition
 from dpcli.query.product import Mask, Query
 from dpcli.query.words import span_phrase
@@ -161,6 +162,7 @@ def _column(name: str, attribute: Attribute, spans: Any, chosen: Any) -> list[tu
     for place, start, stop in zip(places.tolist(), *spans[places].T.tolist(), strict=True):
         part = known.get((start, stop))
         if part is None:
+            check_vectors((len(known), size))
             mask = np.zeros(size, np.bool_)
             mask[start:stop] = True
             mask.setflags(write=False)

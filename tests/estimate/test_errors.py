@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dpcli.data.domain import Domain
+from dpcli.errors import QueryError
 from dpcli.estimate import errors as module
 from dpcli.estimate.errors import errors, standard_errors
 from dpcli.estimate.law import cumulant, weighted_half_width
@@ -87,3 +88,37 @@ def test_groups_have_the_errors_of_their_conditions(mechanism: str, condition: s
         expected = errors(single, strategy, Fraction(20), 0.9)
         assert found.stderr[place] == pytest.approx(expected.stderr[0])
         assert found.half[place] == pytest.approx(expected.half[0], rel=1e-6)
+
+
+@pytest.mark.parametrize("scale", [Fraction(1, 5), Fraction(1, 2), Fraction(1), Fraction(3)])
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.99])
+def test_many_at_once_cover_where_noise_is_little_but_steps(
+    scale: Fraction, level: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The total is one whole coefficient of a wavelet: its law is known."""
+    monkeypatch.setattr(module, "MOST_EXACT", 0)
+    strategy = strategy_of("privelet", DOMAIN)
+    ((_, batch),) = batches([parse_condition("true", DOMAIN)], DOMAIN.shape)
+    found = errors(batch, strategy, scale, level)
+    q = np.exp(-1 / float(scale))
+    assert 1 - 2 * q ** (np.floor(found.half[0]) + 1) / (1 + q) >= level - 0.002
+
+
+def test_many_groups_of_several_terms_cover(monkeypatch: pytest.MonkeyPatch) -> None:
+    strategy, query = strategy_of("privelet", DOMAIN), parse_condition("age < 9 or job = 'e'", DOMAIN)
+    _, batch = grouped(query, (0,), DOMAIN.shape)
+    exact = errors(batch, strategy, Fraction(20), 0.95)
+    monkeypatch.setattr(module, "MOST_EXACT", 0)
+    wide = errors(batch, strategy, Fraction(20), 0.95)
+    assert np.all(wide.half >= exact.half * 0.999)
+    assert np.all(wide.half <= exact.half * 1.2)
+
+
+def test_too_many_weights_are_refused() -> None:
+    long = Domain.from_description([{"name": "n", "kind": "ordinal", "range": [1, 10**6]}])
+    with pytest.raises(QueryError, match="would take too much memory at once"):
+        grouped(parse_condition("true", long), (0,), long.shape)
+    with pytest.raises(QueryError, match="would take too much memory at once"):
+        random_ranges(long, 10_000)
+    codes, _ = grouped(parse_condition("n <= 50", long), (0,), long.shape)
+    assert len(codes) == 50
