@@ -21,6 +21,10 @@ class Cube(Release):
     >>> cube.query("age >= 65 and sex = 'F'", by=["region"])
     """
 
+    def __repr__(self) -> str:
+        claim = self.metadata
+        return f"<release '{claim.name}' of dataset '{claim.dataset}': {', '.join(self.domain.names)}>"
+
     def ask(
         self, level: float = 0.95, *, simultaneous: bool = False, interpolate: bool = False
     ) -> Interviewer:
@@ -29,15 +33,16 @@ class Cube(Release):
 
     def query(
         self,
-        *conditions: str,
+        *conditions: str | Sequence[str],
         by: Sequence[str] | str = (),
         interval: float = 0.95,
         simultaneous: bool = False,
         interpolate: bool = False,
     ) -> pd.DataFrame:
         """Count the rows of each condition (without any: all rows), for each group of ``by``, as a frame."""
+        texts = [text for each in conditions for text in ([each] if isinstance(each, str) else each)]
         asking = self.ask(interval, simultaneous=simultaneous, interpolate=interpolate)
-        return _told(asking.conditions(conditions, [by] if isinstance(by, str) else list(by)))
+        return _told(asking.conditions(texts, [by] if isinstance(by, str) else list(by)))
 
     def sql(
         self, statement: str, *, interval: float = 0.95, simultaneous: bool = False, interpolate: bool = False

@@ -134,7 +134,8 @@ def _notes(bars: Bars, known: int, mark: str, size: int) -> list[str]:
     if unknown and known:
         notes.append(f"{_categories(unknown)} without a value left out.")
     if size > 1:
-        notes.append(f"Each {mark} stands for {_categories(size)}: their mean, and all their intervals.")
+        whole = ", and all their intervals" if any(low is not None for low in bars.lows) else ""
+        notes.append(f"Each {mark} stands for {_categories(size)}: their mean{whole}.")
     return notes if known else ["There are no values to show."]
 
 
@@ -347,7 +348,7 @@ def _figure(bars: Bars, level: float, private: bool) -> Figure:
     axes.set(xlabel=what if across else by, ylabel=by if across else what)
     figure.suptitle(title, x=0.01, horizontalalignment="left", fontweight="bold", color=DARK)
     told = f"{mark}: {100 * level:g} % intervals" if any(point.span for point in known) else "No intervals"
-    told += "; differentially private counts" if private else "; NOT PRIVATE"
+    told += "; differentially private" if private else "; NOT PRIVATE"
     caption = "\n".join([told, *_notes(bars, len(known), "point", size)])
     figure.supxlabel(caption, x=0.01, horizontalalignment="left", fontsize=8, color=GREY)
     return figure
@@ -382,7 +383,7 @@ def _draw_line(axes: Axes, labels: Sequence[str], points: Sequence[Point | None]
     most = max(2, min(9, 90 // (max(map(cell_len, labels)) + 3)))
     shown = [int(place) for place, _ in _ticks(0, places[-1], most)]
     axes.set(xticks=shown, xticklabels=[labels[place * size] for place in shown], xmargin=0.015)
-    _measure(axes, *_axis([point for point in points if point]), across=False)
+    _measure(axes, *_axis([point for point in joined if point]), across=False)
     return size
 
 

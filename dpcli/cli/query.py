@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from dpcli import api
 from dpcli.cli.common import Output, command, open_and_warn
@@ -21,12 +22,18 @@ if TYPE_CHECKING:
     from dpcli.reader import Cube
 
 TERMINAL = "-"
+PICTURES = (".svg", ".png", ".pdf")
 
 
 @click.command(no_args_is_help=True)
 @click.argument("release", type=click.Path(readable=False))
 @click.argument("conditions", nargs=-1, metavar="[CONDITION]...")
-@click.option("--by", metavar="A,B", help="One answer for each combination of these attributes' categories.")
+@click.option(
+    "--by",
+    metavar="A,B",
+    multiple=True,
+    help="One answer for each combination of these attributes' categories.",
+)
 @click.option("--sql", metavar="SELECT", help="A statement with COUNT, SUM or AVG instead of conditions.")
 @click.option(
     "--workload",
@@ -55,14 +62,18 @@ TERMINAL = "-"
     help="Draw the answers by one attribute, in the terminal or into a FILE.svg, .png or .pdf.",
 )
 @click.option(
-    "-o", "--output", "target", metavar="FILE", help="Write the answers to a FILE.csv, .jsonl or .parquet."
+    "-o",
+    "--output",
+    "target",
+    metavar="FILE",
+    help="Write the answers to a FILE.csv, .json, .jsonl or .parquet.",
 )
 @command
 def query(
     output: Output,
     release: str,
     conditions: tuple[str, ...],
-    by: str | None,
+    by: tuple[str, ...],
     sql: str | None,
     workload: str | None,
     level: float,
@@ -81,7 +92,7 @@ def query(
     low to high holds the true value with the probability of --interval; how says how that is known:
       exact   from the exact law of the noise
       normal  from an approximation, close to normal, for the many draws of noise in it
-      none    there is none: the release was thresholded
+      none    there is none: the release was thresholded, or nothing is averaged
 
     Sums take each value as its bin's middle, or as the plan says. An average's interval is Fieller's.
 
@@ -118,7 +129,7 @@ def query(
 
 def _check(
     conditions: tuple[str, ...],
-    by: str | None,
+    by: tuple[str, ...],
     sql: str | None,
     workload: str | None,
     plot: str | None,
@@ -130,7 +141,7 @@ def _check(
     ]
     if len(given) > 1:
         raise UsageError(f"{' and '.join(given)} can't go together; ask one after the other.")
-    if by is not None and (sql or workload):
+    if by and (sql or workload):
         raise UsageError(
             "--by goes with conditions. In --sql write GROUP BY; for --workload use marginals:K."
         )
@@ -140,19 +151,29 @@ def _check(
         raise UsageError(
             "--plot draws the answers by one attribute, so it can't go with --workload; use --by."
         )
+    given_format = click.get_current_context().get_parameter_source("form") is ParameterSource.COMMANDLINE
+    if given_format and (plot is not None or target is not None):
+        what = "--plot draws" if plot is not None else "-o takes its format from the file's name"
+        raise UsageError(f"{what}, so --format can't go with it.")
+    if plot not in (None, TERMINAL) and Path(plot or "").suffix.lower() not in PICTURES:
+        raise UsageError(
+            f"{plot!r} was taken as the name of the picture, which must end in {', '.join(PICTURES)}."
+            " Put conditions before --plot."
+        )
     if target is not None:
         api.check_export(target)
 
 
-def _names(by: str | None) -> list[str]:
+def _names(by: tuple[str, ...]) -> list[str]:
     """Read ``a,b``; a name in double quotes may hold a comma."""
-    if by is None:
-        return []
     import csv
 
-    names = [name.strip() for name in next(csv.reader([by], skipinitialspace=True), [])]
-    if not names or not all(names):
-        raise UsageError("--by needs the names of attributes, as in --by age,sex.")
+    names: list[str] = []
+    for text in by:
+        found = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
+        if not found or not all(found):
+            raise UsageError("--by needs the names of attributes, as in --by age,sex.")
+        names += found
     return names
 
 
@@ -173,7 +194,9 @@ def _told(output: Output, tables: Iterable[Table]) -> Iterator[Table]:
 def _draw(release: Cube, output: Output, table: Table, plot: str, level: float, *, sql: bool) -> None:
     from dpcli.cli.plot import chart, picture
 
-    bars = _bars(release, table, sql)
+    bars, left_out = _bars(release, table, sql)
+    if left_out:
+        output.note(f"Not drawn, because they have no place in the order: {', '.join(left_out)}.")
     if plot == TERMINAL:
         color = sys.stdout.isatty()
         encoding = sys.stdout.encoding or "ascii"
@@ -186,23 +209,32 @@ def _draw(release: Cube, output: Output, table: Table, plot: str, level: float, 
         output.note(f"Drew {plot}.")
 
 
-def _bars(release: Cube, table: Table, sql: bool) -> Bars:
-    from dpcli.cli.plot import Bars
+def _bars(release: Cube, table: Table, sql: bool) -> tuple[Bars, list[str]]:
+    """Return what to draw, and the categories of a long ordered attribute that have no place in its order."""
+    from dpcli.cli.plot import MOST_BARS, Bars
 
     questions = {table.text(place) for place in range(min(len(table), 1000))}
-    if len(table.groups) != 1 or len(questions) != 1:
+    if len(table.groups) != 1 or len(questions) > 1:
         raise UsageError(
             "--plot draws one question by one attribute: give one --by, or one aggregate with one GROUP BY."
         )
+    if not questions:
+        raise UsageError("There is nothing to draw: the condition leaves no category.")
     ((name, labels),) = table.groups.items()
-    columns = table.answers.columns()
+    attribute = release.domain[name]
     text = questions.pop()
     title = text if sql else "rows" if text == "true" else f"rows where {text}"
-    return Bars(
-        title=f"{title}, by {name}",
-        labels=["(missing)" if label is None else str(label) for label in labels],
+    beside = {attribute.labels()[code] for code in range(attribute.regular, attribute.size)}
+    line = attribute.ordered and len(labels) > MOST_BARS
+    drawn = [place for place, label in enumerate(labels) if not (line and label in beside)]
+    columns = {key: [column[place] for place in drawn] for key, column in table.answers.columns().items()}
+    shown = ["(missing)" if label is None else str(label) for label in labels]
+    bars = Bars(
+        title=f"{title} by {name}",
+        labels=[shown[place] for place in drawn],
         values=columns["value"],
         lows=columns["low"],
         highs=columns["high"],
-        ordered=release.domain[name].ordered,
+        ordered=attribute.ordered,
     )
+    return bars, [label for place, label in enumerate(shown) if place not in set(drawn)]

@@ -124,10 +124,10 @@ class Hierarchy:
 
     @cached_property
     def spans(self) -> dict[str, set[tuple[int, int]]]:
-        """For every name (a label, or a path joined by ``/``) the runs of leaves that it may mean."""
+        """For every name, a label or a path (``A/B`` or ``/A/B``), the runs of leaves that it may mean."""
         found: dict[str, set[tuple[int, int]]] = {}
         for node in self.nodes[1:]:
-            for name in (node.label, "/".join(node.path)):
+            for name in (node.label, "/".join(node.path), "/" + "/".join(node.path)):
                 found.setdefault(name, set()).add((node.start, node.stop))
         return found
 

@@ -117,7 +117,9 @@ class Nominal(Attribute):
         return set(self.hierarchy.spans.get(name, set())) if self.hierarchy else set()
 
     def _paths(self, name: str) -> str:
-        paths = ["/".join(node.path) for node in self.hierarchy.nodes if node.path and node.label == name]
+        paths = [
+            "/" + "/".join(node.path) for node in self.hierarchy.nodes if node.path and node.label == name
+        ]
         return listed(map(repr, paths))
 
 

@@ -48,7 +48,9 @@ class Answers:
 
     @classmethod
     def within(cls, value: NDArray[Any], stderr: FloatArray, half: FloatArray, exact: NDArray[Any]) -> Self:
-        """Return values with intervals of a half-width around them."""
+        """Return values with intervals of a half-width around them, whole where both are."""
+        if value.dtype.kind == "i" and not (half % 1).any():
+            half = half.astype(np.int64)
         return cls(value, stderr, value - half, value + half, np.where(exact, "exact", "normal"))
 
     @classmethod

@@ -23,6 +23,7 @@ from dpcli.release.file import Release
 
 MOST_LEVEL = 0.999999
 Codes = NDArray[np.intp]
+_WHOLE = np.ones(0, np.bool_)
 
 
 class Interviewer:
@@ -49,7 +50,8 @@ class Interviewer:
         parts = answers(self.release, [Asked(batch) for _, batch in groups], level)
         owner = np.repeat(np.arange(len(queries)), [len(codes) for codes, _ in groups])
         labels = _labels(self.domain, axes, np.concatenate([codes for codes, _ in groups]))
-        return Table(lambda n: queries[owner[n]].text, Answers.joined(parts), labels, warnings)
+        attributes = {name: self.domain[name] for name in by}
+        return Table(lambda n: queries[owner[n]].text, Answers.joined(parts), labels, attributes, warnings)
 
     def statement(self, text: str) -> Table:
         """Answer a SELECT statement: for each group one row per aggregate."""
@@ -63,6 +65,7 @@ class Interviewer:
             ((_, batch),) = batches([asked.where], self.domain.shape)
             codes = np.zeros((1, 0), np.intp)
         names = self.domain.names
+        _check_cuts(self.domain, asked)
         questions = [
             Asked(batch, each.function, None if each.attribute is None else names.index(each.attribute))
             for each in asked.aggregates
@@ -76,6 +79,7 @@ class Interviewer:
             lambda n: asked.aggregates[n % every].text,
             Answers.joined(parts).part(rows),
             _labels(self.domain, axes, codes[np.repeat(order, every)]),
+            {name: self.domain[name] for name in asked.by},
             _distinct(asked.where.warnings),
             _notes(self.domain, asked),
         )
@@ -155,6 +159,17 @@ def _order(asked: Statement, codes: Codes, parts: Sequence[Answers]) -> Codes:
         order = order[np.lexsort((ranked[order], unknown[order]))]
     stop = None if asked.limit is None else asked.offset + asked.limit
     return order[asked.offset : stop]
+
+
+def _check_cuts(domain: Domain, asked: Statement) -> None:
+    """Refuse to sum or average an attribute that the condition cuts inside a category."""
+    for each in asked.aggregates:
+        axis = None if each.attribute is None else domain.names.index(each.attribute)
+        if axis is not None and any(term.get(axis, _WHOLE).dtype != np.bool_ for term in asked.where.terms):
+            raise QueryError(
+                f"{each.text} can't be answered, because the condition cuts '{each.attribute}' inside a"
+                " category. Cut it at an edge."
+            )
 
 
 def _notes(domain: Domain, asked: Statement) -> tuple[str, ...]:

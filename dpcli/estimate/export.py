@@ -1,16 +1,17 @@
-"""Answers in files: CSV, JSON lines or Parquet, written in chunks, whole or not at all."""
+"""Answers in files: CSV, JSON, JSON lines or Parquet, written in chunks, whole or not at all."""
 
 from __future__ import annotations
 
 import csv
 import json
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpcli.errors import UsageError, listed
+from dpcli.errors import OutputError, UsageError, listed
 from dpcli.estimate.answer import COLUMNS
-from dpcli.estimate.table import Table
+from dpcli.estimate.table import QUERY, Table
 from dpcli.release.whole import check_writable, whole_file
 
 if TYPE_CHECKING:
@@ -22,6 +23,10 @@ def check_export(path: Path) -> None:
     if path.suffix.lower() not in _WRITERS:
         raise UsageError(f"Answers can't be written to {path}: its name must end in {listed(_WRITERS)}.")
     check_writable(path)
+    if os.path.lexists(path) and not _holds_answers(path):
+        raise OutputError(
+            f"{path} is there already and holds no answers, so it is left alone. Choose another name."
+        )
 
 
 def export(path: Path, tables: Iterable[Table]) -> int:
@@ -29,6 +34,30 @@ def export(path: Path, tables: Iterable[Table]) -> int:
     check_export(path)
     with whole_file(path, replace=True) as temporary:
         return _WRITERS[path.suffix.lower()](temporary, tables)
+
+
+def _holds_answers(path: Path) -> bool:
+    """Tell whether a file is one that was written here, or empty."""
+    if path.is_file() and not path.stat().st_size:
+        return True
+    try:
+        if path.suffix.lower() == ".parquet":
+            import pyarrow.parquet as pq
+
+            names = pq.read_schema(path).names
+        else:
+            with path.open(encoding="utf-8") as file:
+                line = file.readline(1 << 20)
+            names = next(csv.reader([line])) if path.suffix.lower() == ".csv" else list(_object(line))
+    except (OSError, ValueError, StopIteration, csv.Error):
+        return False
+    return tuple(names[-len(COLUMNS) - 1 :]) == (QUERY, *COLUMNS)
+
+
+def _object(line: str) -> dict[str, object]:
+    """Read the first object of JSON lines, or of an array with one object a line."""
+    found = json.loads(line.strip().removeprefix("[").removesuffix(",").removesuffix("]"))
+    return found if isinstance(found, dict) else {}
 
 
 def _write_csv(path: Path, tables: Iterable[Table]) -> int:
@@ -45,12 +74,21 @@ def _write_csv(path: Path, tables: Iterable[Table]) -> int:
 
 
 def _write_lines(path: Path, tables: Iterable[Table]) -> int:
+    return _write_objects(path, tables, "", "\n", "\n")
+
+
+def _write_json(path: Path, tables: Iterable[Table]) -> int:
+    return _write_objects(path, tables, "[", ",\n ", "]\n")
+
+
+def _write_objects(path: Path, tables: Iterable[Table], start: str, between: str, end: str) -> int:
     rows = 0
     with path.open("w", encoding="utf-8") as file:
         for table in tables:
             for record in table.records():
-                file.write(json.dumps(record, ensure_ascii=False) + "\n")
-            rows += len(table)
+                file.write((between if rows else start) + json.dumps(record, ensure_ascii=False))
+                rows += 1
+        file.write(end if rows else start + end.strip("\n") + "\n" if start else "")
     return rows
 
 
@@ -85,6 +123,7 @@ def _schema(table: Table) -> pa.Schema:
 
 _WRITERS: dict[str, Callable[[Path, Iterable[Table]], int]] = {
     ".csv": _write_csv,
+    ".json": _write_json,
     ".jsonl": _write_lines,
     ".parquet": _write_parquet,
 }

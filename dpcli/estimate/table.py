@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from dpcli.data.attributes import Label
+from dpcli.data.attributes import Attribute, Label
 from dpcli.estimate.answer import COLUMNS, Answer, Answers
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ class Table:
     text: Callable[[int], str]
     answers: Answers
     groups: dict[str, list[Label]] = field(default_factory=dict)
+    attributes: dict[str, Attribute] = field(default_factory=dict)
+    """What the groups are categories of."""
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -57,11 +59,17 @@ class Table:
                 yield dict(zip(chunk, row, strict=True))
 
     def frame(self) -> pd.DataFrame:
-        """Return the rows as a pandas frame."""
+        """Return the rows as a pandas frame; labels are categories in the attribute's order."""
         import pandas as pd
 
         parts = [pd.DataFrame(chunk) for chunk in self.chunks()]
-        return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(self.columns))
+        frame = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(self.columns))
+        for name, attribute in self.attributes.items():
+            labels = [label for label in attribute.labels() if label is not None]
+            if any(isinstance(label, str) for label in labels):  # whole numbers have their order
+                kinds = pd.CategoricalDtype(labels, ordered=attribute.ordered)
+                frame[_column(name)] = frame[_column(name)].astype(kinds)
+        return frame
 
 
 def _column(name: str) -> str:

@@ -110,6 +110,11 @@ class _Reader:
                 return self._choice(node, name, spans, negated is not (operator is exp.NEQ))
             cut, beyond = self._cut(name, value, inclusive=operator in (exp.LTE, exp.GT))
         span = (0, cut) if operator in (exp.LT, exp.LTE) else (cut, attribute.regular)
+        if attribute.other_code is not None and not beyond and span[0] < span[1]:
+            self.warnings.append(
+                f"Values of '{name}' outside its domain are counted as '{OTHER}';"
+                f" {written(node)} leaves them out."
+            )
         return self._choice(node, name, {span}, negated, ranged=True, beyond=beyond)
 
     def _between(self, node: Node, negated: bool) -> Tree:
@@ -146,6 +151,8 @@ class _Reader:
                 f"Cannot answer {written(node)!r}: 'is' goes with null, true or false; use = for values."
             )
         code = attribute.missing_code
+        if code is None and negated:
+            return True
         if code is None:
             raise QueryError(
                 f"Attribute '{name}' has no category for missing values; that needs 'missing: own-category'"

@@ -271,16 +271,16 @@ def test_a_picture_says_what_it_shows() -> None:
     found = words(JOBS)
     for text in ("COUNT(*) by job", "COUNT(*)", "job", "Nurse", "Dentist", "Plumber and pipe fitter"):
         assert text in found
-    assert "Error bars: 95 % intervals; differentially private counts" in found
+    assert "Error bars: 95 % intervals; differentially private" in found
     assert "1 category without a value left out." in found
     found = words(WAVE, level=0.999)
-    assert "Band: 99.9 % intervals; differentially private counts" in found
+    assert "Band: 99.9 % intervals; differentially private" in found
     assert {"c00", "c10", "c40", "-10", "0", "10"} <= set(found)
 
 
 def test_a_picture_claims_no_more_than_is_true() -> None:
     assert "Error bars: 95 % intervals; NOT PRIVATE" in words(JOBS, private=False)
-    assert "No intervals; differentially private counts" in words(bars([1, 2]))
+    assert "No intervals; differentially private" in words(bars([1, 2]))
 
 
 def test_a_picture_of_many() -> None:

@@ -107,6 +107,12 @@ def test_simultaneous_intervals_are_wider(released: Cli) -> None:
     )
 
 
+def test_by_can_be_given_more_than_once(released: Cli) -> None:
+    assert asked(released, "exact.parquet", "--by", "sex", "--by", "age") == asked(
+        released, "exact.parquet", "--by", "sex,age"
+    )
+
+
 # --- statements ---------------------------------------------------------------------------------------------
 
 
@@ -247,11 +253,27 @@ def test_answers_in_files(released: Cli) -> None:
         assert list(frame.columns) == list(expected[0])
         assert frame.age.tolist() == [row["age"] for row in expected]
         assert np.allclose(frame.low, [row["low"] for row in expected])
-    assert released("query", "noisy.parquet", "-o", "a.csv").exit_code == 0  # answers can be made again
+    for ending in (
+        "csv",
+        "json",
+        "jsonl",
+        "parquet",
+    ):  # answers can be made again, and nothing else is replaced
+        assert released("query", "noisy.parquet", "--by", "sex", "-o", f"a.{ending}").exit_code == 0
+        assert released("query", "noisy.parquet", "-o", f"a.{ending}").exit_code == 0
+    assert [row["query"] for row in json.loads(Path("a.json").read_text())] == ["true"]
+    for precious in ("noisy.parquet", "people.csv"):
+        before = Path(precious).read_bytes()
+        result = released("query", "noisy.parquet", "-o", precious)
+        assert (result.exit_code, result.stderr) == (
+            2,
+            f"Error: {precious} is there already and holds no answers, so it is left alone. Choose another name.\n",
+        )
+        assert Path(precious).read_bytes() == before
     result = released("query", "noisy.parquet", "-o", "a.xlsx")
     assert (result.exit_code, result.stderr) == (
         2,
-        "Error: Answers can't be written to a.xlsx: its name must end in .csv, .jsonl, .parquet.\n",
+        "Error: Answers can't be written to a.xlsx: its name must end in .csv, .json, .jsonl, .parquet.\n",
     )
     result = released("query", "noisy.parquet", "-o", "nowhere/a.csv")
     assert result.exit_code == 2
@@ -274,7 +296,7 @@ def test_charts_in_the_terminal(released: Cli) -> None:
     result = released("query", "noisy.parquet", "--by", "job", "--plot")
     assert result.exit_code == 0, result.stderr
     lines = result.stdout.splitlines()
-    assert lines[0] == "rows, by job"
+    assert lines[0] == "rows by job"
     assert [line.split()[0] for line in lines[1:]] == [
         "Nurse",
         "Dentist",
@@ -286,7 +308,7 @@ def test_charts_in_the_terminal(released: Cli) -> None:
     result = released(
         "query", "noisy.parquet", "--sql", "select avg(age) from release group by sex", "--plot"
     )
-    assert result.stdout.splitlines()[0] == "AVG(age), by sex"
+    assert result.stdout.splitlines()[0] == "AVG(age) by sex"
 
 
 @pytest.mark.parametrize(("ending", "magic"), [("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF")])
@@ -307,6 +329,10 @@ def test_charts_in_files(released: Cli, ending: str, magic: bytes) -> None:
         (["--workload", "random:3", "--plot"], "can't go with --workload"),
         (["--by", "agee"], "has no attribute 'agee' to group by. Did you mean 'age'? It has: age, sex, job."),
         (["--by", "age,age"], "'age' is there twice"),
+        (["--by", "sex", "--plot", "age > 3"], "'age > 3' was taken as the name of the picture"),
+        (["age > 200", "--by", "sex", "--plot"], "There is nothing to draw"),
+        (["--by", "sex", "--plot", "--format", "csv"], "--format can't go with it"),
+        (["--by", "sex", "-o", "b.csv", "--format", "json"], "--format can't go with it"),
         (["--by", ""], "--by needs the names of attributes"),
         (["--by", "age,"], "--by needs the names of attributes"),
         (["age = 3", "--sql", "select count(*) from release"], "CONDITION and --sql can't go together"),
@@ -336,6 +362,14 @@ def test_cuts_inside_a_bin(dpcli: Cli, write_plan: Callable[..., Path], table: P
     assert "--interpolate" in result.stderr
     result = dpcli("query", "exact.parquet", "age < 5", "--interpolate", "--format", "json")
     assert rows(result)[0]["value"] == pytest.approx(1 + 115 * 3 / 4)
+    result = dpcli(
+        "query", "exact.parquet", "--sql", "select avg(age) from release where age < 5", "--interpolate"
+    )
+    assert (result.exit_code, result.stderr) == (
+        2,
+        "Error: AVG(age) can't be answered, because the condition cuts 'age' inside a category. Cut it at an edge.\n",
+    )
+    result = dpcli("query", "exact.parquet", "age < 5", "--interpolate", "--format", "json")
     assert "evenly spread" in result.stderr
 
 
@@ -381,3 +415,8 @@ def test_frames_in_python(released: Cli) -> None:
     with pytest.raises(QueryError, match="Did you mean 'age'"):
         cube.query("agee < 100")
     assert cube.query("false", by="sex").empty
+    assert cube.query(["age = 3", "age = 4"]).value.tolist() == [65, 10]
+    assert repr(cube) == "<release 'cube' of dataset 'town': age, sex, job>"
+    jobs = cube.query(by="job").job
+    assert list(jobs.cat.categories) == ["Nurse", "Dentist", "Mason", "Plumber", "Roofer", "Retired"]
+    assert not jobs.cat.ordered

@@ -422,12 +422,12 @@ def test_find(attribute: Attribute, value: str, span: tuple[int, int]) -> None:
         (
             Nominal(hierarchy={"A": {"x": ["1", "2"]}, "B": {"x": ["3"]}}),
             "x",
-            "the name 'x' is ambiguous; write node('…') with one of 'A/x', 'B/x'",
+            "the name 'x' is ambiguous; write node('…') with one of '/A/x', '/B/x'",
         ),
         (
             Nominal(hierarchy={"A": {"x": ["1", "2"]}, "B": ["x"]}),
             "x",
-            "the name 'x' is ambiguous; write 'B/x' for the leaf, node('…') with one of 'A/x'",
+            "the name 'x' is ambiguous; write 'B/x' for the leaf, node('…') with one of '/A/x'",
         ),
     ],
 )
@@ -442,7 +442,7 @@ def test_nodes() -> None:
     assert question(JOB.find_node, "Trades") == "it has no node 'Trades'. Did you mean 'Trade'?"
     assert question(SEX.find_node, "F") == "it has no node 'F'."
     twice = Nominal(hierarchy={"A": {"x": ["1"]}, "B": {"x": ["2"]}})
-    assert question(twice.find_node, "x") == "several nodes are called 'x': 'A/x', 'B/x'"
+    assert question(twice.find_node, "x") == "several nodes are called 'x': '/A/x', '/B/x'"
 
 
 # --- mistakes in a plan -----------------------------------------------------------------------------------

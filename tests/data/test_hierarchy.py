@@ -34,6 +34,10 @@ def test_names_and_paths_lead_to_runs_of_leaves() -> None:
         "A/x": {(0, 2)},
         "B": {(2, 3)},
         "B/x": {(2, 3)},
+        "/A": {(0, 2)},
+        "/A/x": {(0, 2)},
+        "/B": {(2, 3)},
+        "/B/x": {(2, 3)},
     }
 
 

@@ -548,7 +548,7 @@ def test_a_leaf_and_a_node_of_the_same_name() -> None:
     with pytest.raises(QueryError) as caught:
         parse_condition("job = 'A'", domain)
     assert str(caught.value) == (
-        "Attribute 'job': the name 'A' is ambiguous; write 'B/A' for the leaf, node('…') with one of 'A'."
+        "Attribute 'job': the name 'A' is ambiguous; write 'B/A' for the leaf, node('…') with one of '/A'."
     )
     assert parse_condition("job = 'B/A'", domain).cells((4,)) == 1
     assert parse_condition("job in node('A')", domain).cells((4,)) == 2
