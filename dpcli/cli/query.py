@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -124,7 +124,7 @@ def query(
     else:
         first = next(tables)
         rest = itertools.chain.from_iterable(table.records() for table in itertools.chain([first], tables))
-        output.records(rest, first.columns)
+        output.records(map(_rounded, rest) if output.form == "table" else rest, first.columns)
 
 
 def _check(
@@ -189,6 +189,17 @@ def _told(output: Output, tables: Iterable[Table]) -> Iterator[Table]:
                 output.note(f"Note: {text}")
         known.update(table.warnings, table.notes)
         yield table
+
+
+def _rounded(record: dict[str, Any]) -> dict[str, Any]:
+    """Let people see as many digits as the error leaves."""
+    from dpcli.cli.render import Rounded
+
+    error = record["stderr"]
+    if error is None:
+        return record
+    shown = {name: record[name] for name in ("value", "low", "high") if record[name] is not None}
+    return {**record, **{name: Rounded.by_error(value, error) for name, value in shown.items()}}
 
 
 def _draw(release: Cube, output: Output, table: Table, plot: str, level: float, *, sql: bool) -> None:

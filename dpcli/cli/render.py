@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from math import floor, log10
 
 Record = Mapping[str, object]
 Records = Iterable[Record]
@@ -69,12 +70,29 @@ def _table(records: Sequence[Record], columns: Sequence[str], header: bool) -> s
     return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines() if line.strip()) + "\n"  # type: ignore[attr-defined]
 
 
+class Rounded(float):
+    """A number of which so many decimals matter."""
+
+    decimals: int
+
+    @classmethod
+    def by_error(cls, value: float, error: float) -> float:
+        """Keep two digits of the error, and whole numbers whole."""
+        if error <= 0 or value != value or error != error or isinstance(value, int):
+            return value
+        rounded = cls(value)
+        rounded.decimals = min(9, max(0, 1 - floor(log10(error))))
+        return rounded
+
+
 def readable(value: object) -> str:
     """Write a value for people: 1,234 and 12.3 and –."""
     if value is None:
         return "–"
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return "".join(c if c.isprintable() else "\ufffd" for c in str(value))
+    if isinstance(value, Rounded):
+        return f"{value:,.{value.decimals}f}"
     if isinstance(value, int) or value.is_integer():
         return f"{value:,.0f}"
     return f"{value:,.1f}" if abs(value) >= 100 else f"{value:.3g}"
