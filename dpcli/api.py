@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dpcli.plan.explain import Prospect
     from dpcli.plan.forecast import Forecast
     from dpcli.plan.schema import Plan
-    from dpcli.privacy.ledger import Debit
+    from dpcli.privacy.ledger import Balance, Budget, Debit, Entry, Period
     from dpcli.progress import Reporter
     from dpcli.publish import Outcome
     from dpcli.reader import Cube
@@ -209,7 +209,34 @@ def balance(ledger: str | Path, dataset: str) -> tuple[Fraction, Fraction | None
     from dpcli.privacy.ledger import Ledger
 
     books = Ledger(Path(ledger))
-    return sum((debit.epsilon for debit in books.debits(dataset)), Fraction(0)), books.cap(dataset)
+    lifetime = [budget.total for budget in books.budgets(dataset) if budget.per is None]
+    return books.spent(dataset), lifetime[0] if lifetime else None
+
+
+def balances(ledger: str | Path, dataset: str, plan: Plan | None = None) -> list[Balance]:
+    """Return what is spent of each budget of a dataset, also of those that a plan would set."""
+    from dpcli.privacy.ledger import Ledger
+
+    return Ledger(Path(ledger)).balances(dataset, [] if plan is None else _budgets(plan))
+
+
+def balance_text(ledger: str | Path, dataset: str, plan: Plan | None = None) -> str:
+    """Return in words what a dataset has spent of its budgets, in all and in the present periods."""
+    from dpcli.privacy.exact import exact_text
+
+    held = balances(ledger, dataset, plan)
+    spent, _ = balance(ledger, dataset)
+    words = f"dataset '{dataset}' has spent epsilon {exact_text(spent)}"
+    for each in held:
+        when = f"; {each.period} it has spent {exact_text(each.spent)}" if each.budget.per else ""
+        words += f"{when} of its budget of {each.budget}"
+    return words + ("." if held else ", and it has no budget.")
+
+
+def _budgets(plan: Plan) -> list[Budget]:
+    from dpcli.privacy.ledger import Budget
+
+    return [Budget(plan.privacy.budget)] if plan.privacy.budget is not None else []
 
 
 def check_budget(ledger: str | Path, plan: Plan) -> None:
@@ -217,15 +244,13 @@ def check_budget(ledger: str | Path, plan: Plan) -> None:
     from dpcli.errors import BudgetError
     from dpcli.privacy.exact import exact_text
 
-    spent, cap = balance(ledger, plan.dataset)
-    caps = [c for c in (cap, plan.privacy.budget) if c is not None]
     asked = sum(plan.shares().values(), Fraction(0))
-    if caps and spent + asked > min(caps):
-        raise BudgetError(
-            f"The plan asks for epsilon {exact_text(asked)}, but only"
-            f" {exact_text(max(min(caps) - spent, Fraction(0)))} is left of the budget"
-            f" {exact_text(min(caps))} of dataset '{plan.dataset}': it would be refused."
-        )
+    for each in balances(ledger, plan.dataset, plan):
+        if asked > each.left:
+            raise BudgetError(
+                f"The plan asks for epsilon {exact_text(asked)}, but only {exact_text(each.left)} is left of"
+                f" the budget {each.budget} of dataset '{plan.dataset}'{each.until}: it would be refused."
+            )
 
 
 def check_workloads(plan: Plan) -> None:
@@ -237,16 +262,18 @@ def check_workloads(plan: Plan) -> None:
             options_of(plan, spec, plan.domain_of(spec))
 
 
-def set_budget(ledger: str | Path, dataset: str, epsilon: str) -> None:
-    """Record the most epsilon that may ever be spent on a dataset."""
+def set_budget(ledger: str | Path, dataset: str, epsilon: str, per: Period | None = None) -> Balance:
+    """Record the most epsilon that may be spent on a dataset, ever or in each period; return its balance."""
     from dpcli.privacy.exact import parse_epsilon
-    from dpcli.privacy.ledger import Ledger
+    from dpcli.privacy.ledger import Budget, Ledger
 
     try:
-        cap = parse_epsilon(epsilon)
+        budget = Budget(parse_epsilon(epsilon), per)
     except ValueError as error:
         raise UsageError(f"The budget {error}.") from None
-    Ledger(Path(ledger)).set_cap(dataset, cap)
+    books = Ledger(Path(ledger))
+    books.set_budget(dataset, budget)
+    return next(balance for balance in books.balances(dataset) if balance.budget.per == per)
 
 
 def debits(ledger: str | Path, dataset: str | None = None) -> list[Debit]:
@@ -254,3 +281,59 @@ def debits(ledger: str | Path, dataset: str | None = None) -> list[Debit]:
     from dpcli.privacy.ledger import Ledger
 
     return Ledger(Path(ledger)).debits(dataset)
+
+
+def entries(ledger: str | Path) -> Iterator[Entry]:
+    """Yield all entries of a ledger, oldest first; raises ``OutputError`` if its chain is broken."""
+    from dpcli.privacy.ledger import Ledger
+
+    return Ledger(Path(ledger)).entries()
+
+
+def verify_ledger(
+    ledger: str | Path, releases: Sequence[str | Path] = (), head: str | None = None
+) -> Entry | None:
+    """Check a ledger's chain, that a digest noted earlier is in it, and that it has paid for release files.
+
+    Returns the last entry. Raises ``OutputError`` for a chain that is broken or was cut, and
+    ``ReleaseFileError`` for a file whose debit is not there, not released, or another.
+    """
+    from dpcli.errors import OutputError
+    from dpcli.privacy.ledger import Ledger
+
+    books = Ledger(Path(ledger))
+    last = books.verify()
+    if head is not None and head.strip().lower() not in {entry.digest for entry in books.entries()}:
+        raise OutputError(
+            f"The ledger {ledger} has no entry with the digest {head.strip()}: its end was cut off, or all of"
+            " it was replaced. Look for the copy that has it."
+        )
+    if releases:
+        known = {debit.release_id: debit for debit in books.debits()}
+        for path in releases:
+            _check_paid(ledger, known, path)
+    return last
+
+
+def _check_paid(ledger: str | Path, debits: Mapping[str, Debit], path: str | Path) -> None:
+    """Raise ``ReleaseFileError`` unless a release, or the one that it was refined from, is debited so."""
+    from dpcli.errors import ReleaseFileError
+    from dpcli.privacy.exact import exact_text
+    from dpcli.release.file import open_release
+
+    claim = open_release(path).metadata
+    found = [debits[name] for name in (claim.id, *claim.parents) if name in debits]
+    if not claim.private:
+        problem = "was made with --seed: it is NOT PRIVATE, and no ledger has paid for it"
+    elif not found:
+        problem = f"has the id {claim.id}, for which the ledger {ledger} has no debit"
+    elif (found[0].dataset, found[0].epsilon) != (claim.dataset, claim.privacy.epsilon):
+        problem = (
+            f"says epsilon {exact_text(claim.privacy.epsilon)} of dataset '{claim.dataset}', but the ledger"
+            f" {ledger} has debited {exact_text(found[0].epsilon)} of '{found[0].dataset}' for it"
+        )
+    elif found[0].state != "released":
+        problem = f"has a debit that is {found[0].state}, not released, by the ledger {ledger}"
+    else:
+        return
+    raise ReleaseFileError(f"{path} {problem}.")

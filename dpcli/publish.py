@@ -25,7 +25,7 @@ from dpcli.plan.schema import CubeRelease, Plan
 from dpcli.privacy.cost import ROWS_PER_PERSON, scale_for
 from dpcli.privacy.exact import exact_text
 from dpcli.privacy.gate import Probe
-from dpcli.privacy.ledger import Account, Debit, Ledger, State
+from dpcli.privacy.ledger import Account, Budget, Debit, Ledger, State
 from dpcli.privacy.noise import Keystream
 from dpcli.progress import Reporter, Silent
 from dpcli.release.file import Release, write_release
@@ -103,7 +103,7 @@ def release(
         for spec, debit, (domain, strategy) in zip(todo, debits, designs, strict=True)
     ]
     accounts = (
-        ledger.reserve(debits, plan.privacy.budget) if debits and seed is None else list(map(_unpaid, debits))
+        ledger.reserve(debits, _budgets(plan)) if debits and seed is None else list(map(_unpaid, debits))
     )
     done: list[str] = []
     for spec, cube, claim, debit, account in zip(todo, cubes, claims, debits, accounts, strict=True):
@@ -143,11 +143,15 @@ def _counts(spec: CubeRelease, observation: Observation) -> Iterator[NDArray[Any
 
 
 def _refuse_seed_on_budget(plan: Plan, ledger: Ledger, fixture: bool) -> None:
-    if not fixture and (plan.privacy.budget is not None or ledger.cap(plan.dataset) is not None):
+    if not fixture and (_budgets(plan) or ledger.budgets(plan.dataset)):
         raise UsageError(
             f"Dataset '{plan.dataset}' has a privacy budget, and a release with --seed is not private. If its"
             " table holds invented people only, add --fixture; otherwise leave out --seed."
         )
+
+
+def _budgets(plan: Plan) -> list[Budget]:
+    return [Budget(plan.privacy.budget)] if plan.privacy.budget is not None else []
 
 
 def _debit(plan: Plan, spec: CubeRelease, release_id: str) -> Debit:

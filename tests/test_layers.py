@@ -19,6 +19,9 @@ PRIVATE = {
     "dpcli.plan.propose",
     "dpcli.privacy.noise",
     "dpcli.privacy.gate",
+    "dpcli.privacy.formats",
+    "dpcli.privacy.chain",
+    "dpcli.privacy.books",
     "dpcli.privacy.ledger",
     "dpcli.publish",
 }

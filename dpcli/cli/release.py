@@ -82,12 +82,7 @@ def release(
 
 
 def _balance(ledger: str, plan: Plan) -> str:
-    from dpcli.privacy.exact import exact_text
-
-    spent, cap = api.balance(ledger, plan.dataset)
-    cap = plan.privacy.budget if cap is None else cap
-    of = f" of its budget of {exact_text(cap)}" if cap is not None else ", and it has no budget"
-    return f"By the ledger {ledger}, dataset '{plan.dataset}' has spent epsilon {exact_text(spent)}{of}."
+    return f"By the ledger {ledger}, {api.balance_text(ledger, plan.dataset, plan)}"
 
 
 def _dry_run(output_to: Output, plan: str, ledger: str) -> None:

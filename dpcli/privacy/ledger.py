@@ -1,57 +1,32 @@
-"""PRIVATE: the ledger of what each dataset has spent, in SQLite, written before anything is drawn.
+"""PRIVATE: the ledger of what each dataset has spent, written before anything is drawn.
 
 A release reserves its epsilon in one durable transaction and gets an :class:`Account` for it. Whatever
 happens afterwards, the reservation stays spent: a crash loses budget, never privacy. Sums are exact.
+
+Each debit pays for one publication at most. Proof: a file appears under its name only after
+``settle(id, "released")`` has returned for its debit. That call writes durably, and succeeds once: in a
+transaction of its own it refuses a debit that is released already, and nothing sets a released one back.
+So for a debit that is reserved or failed nothing was ever published, what was drawn for it is gone unseen,
+and :meth:`Ledger.resume` may draw for it afresh: whoever resumes it, and however often, one outcome at most
+is seen, and its epsilon is in the sum since it was reserved.
 """
 
 from __future__ import annotations
 
-import datetime as dt
-import os
-import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal
 
+from dpcli.data.periods import Period
 from dpcli.errors import BudgetError, OutputError
+from dpcli.privacy.books import Books, Debit, State, budget_body
+from dpcli.privacy.budget import Balance, Budget, composed
+from dpcli.privacy.chain import Chain, Clock, Entry, utc_now
 from dpcli.privacy.exact import exact_text
+from dpcli.privacy.lock import dataset_lock
 
-State = Literal["reserved", "released", "failed"]
-
-_TABLES = """
-CREATE TABLE IF NOT EXISTS caps (dataset TEXT PRIMARY KEY, epsilon TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS debits (
-    release_id TEXT PRIMARY KEY,
-    dataset TEXT NOT NULL,
-    release TEXT NOT NULL,
-    epsilon TEXT NOT NULL,
-    neighbors TEXT NOT NULL,
-    plan_digest TEXT NOT NULL,
-    time TEXT NOT NULL,
-    state TEXT NOT NULL CHECK (state IN ('reserved', 'released', 'failed'))
-);
-"""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Debit:
-    """One release's reservation, as the ledger keeps it."""
-
-    release_id: str
-    dataset: str
-    release: str
-    epsilon: Fraction
-    neighbors: str
-    plan_digest: str
-    time: str = ""
-    state: State = "reserved"
-
-    def record(self) -> dict[str, object]:
-        """Return the debit as the fields that are printed."""
-        return {**vars(self), "epsilon": exact_text(self.epsilon)}
+__all__ = ["Account", "Balance", "Budget", "Debit", "Entry", "Ledger", "Period", "State"]
 
 
 class Account:
@@ -72,130 +47,134 @@ class Account:
 
 
 class Ledger:
-    """Debits by dataset, in one SQLite file."""
+    """Debits and budgets by dataset, as a chain of entries in one file."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, clock: Clock = utc_now) -> None:
         self.path = path
+        self._chain = Chain(path, clock)
 
-    def reserve(self, debits: Sequence[Debit], cap: Fraction | None) -> list[Account]:
+    def reserve(self, debits: Sequence[Debit], budgets: Sequence[Budget]) -> list[Account]:
         """Debit all releases in one durable transaction, or raise ``BudgetError`` and debit nothing.
 
-        ``cap`` is the dataset's lifetime budget by the plan; the lowest that was ever recorded for it holds.
+        ``budgets`` are the dataset's by the plan. They are recorded where they are new or lower than what is
+        recorded for the same period, and every budget that is recorded then must hold.
 
-        Proof: ``BEGIN IMMEDIATE`` lets one process at a time read the sum and write, so two runs cannot
-        both take the last of the budget; ``synchronous = EXTRA`` puts the rows on disk before this returns,
-        and nothing is drawn before. Reserved, released and failed debits all count as spent.
+        Proof: the sum is read and the debits are written in the same transaction, so two runs cannot both
+        take the last of a budget; they are on disk before this returns, and nothing is drawn before. Debits
+        that compose in parallel carry the number of the first of them, which no other call can have: a
+        second run of the same plan adds up. Times do not go backwards, so a period's sum is complete.
         """
+        if not debits:
+            return []
         dataset = debits[0].dataset
-        now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-        with self._open(create=True) as database:
-            database.execute("BEGIN IMMEDIATE")
-            try:
-                known = self._cap(database, dataset)
-                limit = min((c for c in (cap, known) if c is not None), default=None)
-                if limit is not None:
-                    database.execute(
-                        "INSERT OR REPLACE INTO caps VALUES (?, ?)", (dataset, exact_text(limit))
+        if any(debit.dataset != dataset or debit.epsilon <= 0 for debit in debits):
+            raise ValueError("one reservation is for one dataset, and every epsilon is above 0")
+        names = [(d.plan_digest, d.parallel) if d.parallel is not None else k for k, d in enumerate(debits)]
+        asked = composed(zip(names, (debit.epsilon for debit in debits), strict=True))
+        with self._chain.appending(create=True) as chain:
+            books = Books(chain.entries, chain.now, self.path)
+            for balance in books.balances(dataset, budgets):
+                if balance.spent + asked > balance.budget.total:
+                    raise BudgetError(balance.refusal(dataset, asked))
+            for budget in books.lowered(dataset, budgets):
+                chain.append("budget", budget_body(dataset, budget))
+            known, groups = set(books.debits), dict[object, int]()
+            for debit, name in zip(debits, names, strict=True):
+                if debit.release_id in known:
+                    raise OutputError(
+                        f"The ledger {self.path} has a debit for release {debit.release_id} already. Nothing"
+                        " was spent; release again."
                     )
-                spent = sum((debit.epsilon for debit in self._debits(database, dataset)), Fraction(0))
-                asked = sum((debit.epsilon for debit in debits), Fraction(0))
-                if limit is not None and spent + asked > limit:
-                    raise BudgetError(
-                        f"Dataset '{dataset}' has a budget of epsilon {exact_text(limit)} and has spent"
-                        f" {exact_text(spent)}; this release asks for {exact_text(asked)}, and only"
-                        f" {exact_text(max(limit - spent, Fraction(0)))} is left. Nothing was spent."
-                        " Lower the plan's epsilon, or, if what people were promised allows it, raise the"
-                        f" budget with 'dpcli ledger set-budget {dataset}'."
-                    )
-                database.executemany(
-                    "INSERT INTO debits VALUES (?, ?, ?, ?, ?, ?, ?, 'reserved')",
-                    [
-                        (
-                            d.release_id,
-                            d.dataset,
-                            d.release,
-                            exact_text(d.epsilon),
-                            d.neighbors,
-                            d.plan_digest,
-                            now,
-                        )
-                        for d in debits
-                    ],
-                )
-                database.execute("COMMIT")
-            except BaseException:
-                if database.in_transaction:
-                    database.execute("ROLLBACK")
-                raise
+                known.add(debit.release_id)
+                group = groups.setdefault(name, chain.next_number)
+                chain.append("debit", debit.body(None if debit.parallel is None else group))
         return [Account(debit.epsilon) for debit in debits]
 
     def settle(self, release_id: str, state: State) -> None:
-        """Note how a reserved release ended. Its epsilon stays spent in any case."""
-        with self._open(create=False) as database:
-            database.execute("UPDATE debits SET state = ? WHERE release_id = ?", (state, release_id))
+        """Note how a reserved release ended. Its epsilon stays spent in any case.
 
-    def set_cap(self, dataset: str, cap: Fraction) -> None:
-        """Record another lifetime budget for a dataset, higher or lower."""
-        with self._open(create=True) as database:
-            database.execute("INSERT OR REPLACE INTO caps VALUES (?, ?)", (dataset, exact_text(cap)))
+        "released" is noted before the file appears, and once: a second time raises ``BudgetError``, and then
+        nothing may be published. A release that was noted so is never noted as failed.
+        """
+        if state == "reserved":
+            raise ValueError("a release ends as released or failed")
+        with self._chain.appending(create=False) as chain:
+            debit = self._debit(Books(chain.entries, chain.now, self.path), release_id)
+            if debit.state == "released" == state:
+                raise BudgetError(_used(debit))
+            if debit.state not in ("released", state):
+                chain.append("settle", {"release_id": release_id, "state": state})
 
-    def cap(self, dataset: str) -> Fraction | None:
-        """Return the dataset's recorded lifetime budget, if there is one."""
-        if not self._exists():
-            return None
-        with self._open(create=False) as database:
-            return self._cap(database, dataset)
+    def resumable(self, dataset: str, plan_digest: str) -> list[Debit]:
+        """Return the debits of a plan for which nothing was published, oldest first."""
+        books = self._books()
+        own = [d for d in books.debits.values() if (d.dataset, d.plan_digest) == (dataset, plan_digest)]
+        return [debit for debit in own if books.unpublished(debit)]
+
+    def resume(self, release_id: str) -> Account:
+        """Take up a reserved or failed release again; it was paid for, in the period when it was reserved.
+
+        Raises ``BudgetError`` if it was released, may have been, or is not known. For the proof see above.
+        """
+        with self._chain.appending(create=False) as chain:
+            books = Books(chain.entries, chain.now, self.path)
+            debit = self._debit(books, release_id)
+            if not books.unpublished(debit):
+                raise BudgetError(_used(debit))
+            chain.append("resume", {"release_id": release_id})
+        return Account(debit.epsilon)
+
+    def set_budget(self, dataset: str, budget: Budget) -> None:
+        """Record another budget for a dataset in place of that for the same period, higher or lower."""
+        with self._chain.appending(create=True) as chain:
+            chain.append("budget", budget_body(dataset, budget))
+
+    def budgets(self, dataset: str) -> list[Budget]:
+        """Return the dataset's recorded budgets: the lifetime's first, one at most for each period."""
+        return self._books().budgets(dataset)
+
+    def balances(self, dataset: str, budgets: Sequence[Budget] = ()) -> list[Balance]:
+        """Return what is spent of each budget of a dataset, as it would be if a plan had ``budgets``."""
+        return self._books().balances(dataset, budgets)
+
+    def spent(self, dataset: str, per: Period | None = None) -> Fraction:
+        """Return what a dataset has spent, in all or in the present period by the ledger's own time."""
+        return self._books().spent(dataset, per)
 
     def debits(self, dataset: str | None = None) -> list[Debit]:
         """Return all debits, oldest first, of one dataset or of all."""
-        if not self._exists():
-            return []
-        with self._open(create=False) as database:
-            return self._debits(database, dataset)
+        debits = self._books().debits.values()
+        return [debit for debit in debits if dataset is None or debit.dataset == dataset]
 
-    def _exists(self) -> bool:
-        return os.path.exists(self.path) and os.path.getsize(self.path) > 0
+    def entries(self) -> Iterator[Entry]:
+        """Yield all entries, oldest first, when the whole chain was found to fit."""
+        yield from self._chain.entries()
 
-    @contextmanager
-    def _open(self, *, create: bool) -> Iterator[sqlite3.Connection]:
-        try:
-            if create and not self.path.parent.is_dir():
-                raise OutputError(
-                    f"There is no folder {self.path.parent} for the ledger. Create it, or use --ledger."
-                )
-            with closing(sqlite3.connect(self.path, timeout=60, isolation_level=None)) as database:
-                database.execute("PRAGMA synchronous = EXTRA")
-                if create:
-                    database.executescript(_TABLES)
-                yield database
-        except (sqlite3.Error, OSError) as error:
-            raise OutputError(
-                f"The ledger {self.path} cannot be used ({error}). Check that it is a dpcli ledger and that"
-                " its folder can be written, or name another with --ledger."
-            ) from error
+    def verify(self) -> Entry | None:
+        """Compute the whole chain anew, make sure that all of it is understood, and return the last entry.
 
-    @staticmethod
-    def _cap(database: sqlite3.Connection, dataset: str) -> Fraction | None:
-        row = database.execute("SELECT epsilon FROM caps WHERE dataset = ?", (dataset,)).fetchone()
-        return None if row is None else Fraction(row[0])
+        Raises ``OutputError`` naming the first entry that does not fit.
+        """
+        entries = self._chain.entries()
+        Books(entries, self._chain.now(entries), self.path)
+        return entries[-1] if entries else None
 
-    @staticmethod
-    def _debits(database: sqlite3.Connection, dataset: str | None) -> list[Debit]:
-        rows = database.execute(
-            "SELECT release_id, dataset, release, epsilon, neighbors, plan_digest, time, state FROM debits"
-            " WHERE ? IS NULL OR dataset = ? ORDER BY rowid",
-            (dataset, dataset),
-        )
-        return [
-            Debit(
-                release_id=r[0],
-                dataset=r[1],
-                release=r[2],
-                epsilon=Fraction(r[3]),
-                neighbors=r[4],
-                plan_digest=r[5],
-                time=r[6],
-                state=r[7],
-            )
-            for r in rows
-        ]
+    def lock(self, dataset: str, timeout: float) -> AbstractContextManager[None]:
+        """Hold the dataset's lock, which lies beside the ledger; see :mod:`dpcli.privacy.lock`."""
+        return dataset_lock(self.path, dataset, timeout)
+
+    def _books(self) -> Books:
+        entries = self._chain.entries()
+        return Books(entries, self._chain.now(entries), self.path)
+
+    def _debit(self, books: Books, release_id: str) -> Debit:
+        if release_id not in books.debits:
+            raise BudgetError(f"The ledger {self.path} has no debit for release {release_id}. Release anew.")
+        return books.debits[release_id]
+
+
+def _used(debit: Debit) -> str:
+    return (
+        f"By the ledger, release '{debit.release}' ({debit.release_id}) was published or may have been, and"
+        " its epsilon pays for nothing more. Release anew, which spends again."
+    )

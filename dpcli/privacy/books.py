@@ -1,0 +1,147 @@
+"""PRIVATE: what a ledger's entries come to: the debits with their states, the budgets, and exact sums.
+
+Kinds of entries: ``debit`` (a release's reservation), ``settle`` (how it ended), ``resume`` (a reservation
+of which nothing was published is taken up again) and ``budget`` (the latest for a dataset and period holds).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal
+
+from dpcli.data.periods import Period, period_index
+from dpcli.errors import OutputError
+from dpcli.privacy.budget import PERIODS, Balance, Budget, composed
+from dpcli.privacy.chain import Entry
+from dpcli.privacy.exact import exact_text
+
+State = Literal["reserved", "released", "failed"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Debit:
+    """One release's reservation, as the ledger keeps it.
+
+    Debits of one call of ``reserve`` that have the same plan and the same ``parallel`` name count rows that
+    no other of them counts, so together they cost the largest of them.
+    """
+
+    release_id: str
+    dataset: str
+    release: str
+    epsilon: Fraction
+    neighbors: str
+    unit: str = "row"
+    plan_digest: str
+    parallel: str | None = None
+    time: str = ""
+    state: State = "reserved"
+
+    def record(self) -> dict[str, object]:
+        """Return the debit as the fields that are printed."""
+        return {**vars(self), "epsilon": exact_text(self.epsilon)}
+
+    def body(self, group: int | None) -> dict[str, Any]:
+        """Return what the entry of this debit says; time and state are not part of it."""
+        fields = {name: value for name, value in self.record().items() if name not in ("time", "state")}
+        return {**fields, "group": group}
+
+
+def budget_body(dataset: str, budget: Budget) -> dict[str, Any]:
+    """Return what the entry of a budget says."""
+    return {"dataset": dataset, "epsilon": exact_text(budget.total), "per": budget.per}
+
+
+class Books:
+    """The state that a chain's entries come to."""
+
+    def __init__(self, entries: Iterable[Entry], now: str, path: Path) -> None:
+        self.debits: dict[str, Debit] = {}
+        self.today = _day(now)
+        self._groups: dict[str, int] = {}
+        self._old: set[str] = set()
+        self._budgets: dict[tuple[str, Period | None], Budget] = {}
+        for entry in entries:
+            try:
+                self._enter(entry)
+            except (KeyError, ValueError, TypeError, AttributeError, ArithmeticError):
+                raise OutputError(
+                    f"Entry {entry.number} of the ledger {path} cannot be understood. If a newer dpcli wrote"
+                    " it, use that."
+                ) from None
+
+    def _enter(self, entry: Entry) -> None:
+        body = dict(entry.body)
+        if entry.kind == "debit":
+            group, old = body.pop("group"), body.pop("old", False)
+            debit = Debit(**{**body, "epsilon": _exact(body["epsilon"]), "time": entry.time})
+            if debit.epsilon <= 0 or debit.release_id in self.debits:
+                raise ValueError("no debit")
+            self.debits[debit.release_id] = debit
+            self._groups[debit.release_id] = entry.number if group is None else int(group)
+            self._old |= {debit.release_id} if old else set()
+        elif entry.kind == "budget":
+            budget = Budget(_exact(body["epsilon"]), body["per"])
+            self._budgets[body["dataset"], budget.per] = budget
+        elif entry.kind in ("settle", "resume"):
+            debit = self.debits[body["release_id"]]
+            state: State = "reserved" if entry.kind == "resume" else body["state"]
+            if debit.state == "released" or state not in ("reserved", "released", "failed"):
+                raise ValueError("what is released stays released")
+            self.debits[debit.release_id] = replace(debit, state=state)
+        else:
+            raise ValueError("no such kind")
+
+    def unpublished(self, debit: Debit) -> bool:
+        """Whether it is certain that nothing was published for a debit; see :mod:`dpcli.privacy.formats`."""
+        return debit.state != "released" and debit.release_id not in self._old
+
+    def spent(self, dataset: str, per: Period | None = None) -> Fraction:
+        """Return what a dataset has spent, in all or in the present period.
+
+        Reserved, released and failed debits all count. The debits of a group are of one time, so a period
+        holds all of them or none.
+        """
+        return composed(
+            (self._groups[debit.release_id], debit.epsilon)
+            for debit in self.debits.values()
+            if debit.dataset == dataset and (per is None or self._present(debit.time, per))
+        )
+
+    def _present(self, time: str, per: Period) -> bool:
+        return period_index(_day(time), per) == period_index(self.today, per)
+
+    def budgets(self, dataset: str) -> list[Budget]:
+        """Return the recorded budgets of a dataset: the lifetime's, then by length of period."""
+        return [self._budgets[dataset, per] for per in PERIODS if (dataset, per) in self._budgets]
+
+    def lowered(self, dataset: str, budgets: Sequence[Budget]) -> list[Budget]:
+        """Return those budgets of a plan that are to be recorded: new ones, and lower than the recorded."""
+        least: dict[Period | None, Budget] = {}
+        for budget in budgets:
+            known = least.get(budget.per) or self._budgets.get((dataset, budget.per))
+            if known is None or budget.total < known.total:
+                least[budget.per] = budget
+        return list(least.values())
+
+    def balances(self, dataset: str, budgets: Sequence[Budget] = ()) -> list[Balance]:
+        """Return what is spent of every budget that holds, those of a plan being able to lower them only."""
+        lowered = self.lowered(dataset, budgets)
+        holding = {budget.per: budget for budget in (*self.budgets(dataset), *lowered)}
+        return [
+            Balance(holding[per], self.spent(dataset, per), self.today) for per in PERIODS if per in holding
+        ]
+
+
+def _exact(text: str) -> Fraction:
+    if not isinstance(text, str):
+        raise TypeError("numbers are kept as text")
+    return Fraction(text)
+
+
+def _day(time: str) -> dt.date:
+    return dt.datetime.fromisoformat(time).date()
