@@ -33,6 +33,7 @@ bench: $(READY) ## Measure speed as ratios to plain numpy in the same run.
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/ranges.py
 	$(BIN)/python benchmarks/counting.py
+	$(BIN)/python benchmarks/bounding.py
 	$(BIN)/python benchmarks/release.py
 	$(BIN)/python benchmarks/queries.py
 

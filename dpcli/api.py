@@ -79,6 +79,7 @@ def release(
     fixture: bool = False,
     if_exists: IfExists = "fail",
     allow_empty: bool = False,
+    wait: float = 600,
     reporter: Reporter | None = None,
 ) -> list[Outcome]:
     """Make every release of a plan from a table; see :func:`dpcli.publish.release`."""
@@ -98,6 +99,7 @@ def release(
         fixture=fixture,
         if_exists=if_exists,
         allow_empty=allow_empty,
+        wait=wait,
         reporter=reporter,
     )
 

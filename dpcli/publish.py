@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 from numpy.typing import NDArray
 
 from dpcli import __version__
+from dpcli.data.bounding import Unit
 from dpcli.data.counting import SparseCube, count
 from dpcli.data.domain import Domain
 from dpcli.data.tables import open_table
@@ -22,10 +25,10 @@ from dpcli.estimate.threshold import Thresholding
 from dpcli.parallel import in_order
 from dpcli.plan.design import design
 from dpcli.plan.schema import CubeRelease, Plan
-from dpcli.privacy.cost import ROWS_PER_PERSON, scale_for
+from dpcli.privacy.cost import scale_for
 from dpcli.privacy.exact import exact_text
 from dpcli.privacy.gate import Probe
-from dpcli.privacy.ledger import Account, Budget, Debit, Ledger, State
+from dpcli.privacy.ledger import Account, Budget, Debit, Ledger
 from dpcli.privacy.noise import Keystream
 from dpcli.progress import Reporter, Silent
 from dpcli.release.file import Release, write_release
@@ -70,15 +73,34 @@ def release(
     fixture: bool = False,
     if_exists: IfExists = "fail",
     allow_empty: bool = False,
+    wait: float = 600,
     reporter: Reporter | None = None,
 ) -> list[Outcome]:
     """Make every release of a plan from a table, one file each.
 
     The table is counted first, then the whole plan's epsilon is debited in one transaction, then noise is
-    drawn and the files are written. With ``seed`` anyone can recompute the noise: the files are marked NOT
-    PRIVATE and the ledger is left alone.
+    drawn and the files are written. A file appears under its name when the ledger has it as released. Runs
+    for one dataset come one after the other; ``wait`` is how many seconds to wait for another.
+
+    With ``seed`` anyone can recompute the noise: the files are marked NOT PRIVATE and the ledger is left
+    alone.
     """
     reporter = reporter or Silent()
+    with nullcontext() if seed is not None else ledger.lock(plan.dataset, wait):
+        return _release(plan, table, output, ledger, seed, fixture, if_exists, allow_empty, reporter)
+
+
+def _release(
+    plan: Plan,
+    table: str | Path,
+    output: str | Path,
+    ledger: Ledger,
+    seed: int | None,
+    fixture: bool,
+    if_exists: IfExists,
+    allow_empty: bool,
+    reporter: Reporter,
+) -> list[Outcome]:
     paths = targets([spec.name for spec in plan.releases], output, table)
     kept = {
         spec.name: existing(paths[spec.name], plan.dataset, spec.name, if_exists) for spec in plan.releases
@@ -90,13 +112,14 @@ def release(
     for spec in todo:
         with reporter.stage(f"Choosing what to measure for {spec.name}"):
             designs.append(design(plan, spec))
-    cubes = []
-    for spec, (domain, _) in zip(todo, designs, strict=True):
-        with reporter.stage(f"Counting {spec.name}") as progress:
-            source = open_table(table, domain.names)
-            cubes.append(count(domain, source, progress=progress, allow_empty=allow_empty))
-
     keystream = Keystream.from_os() if seed is None else Keystream.from_seed(seed)
+    units = _units(plan, keystream, len(todo))
+    cubes = []
+    for spec, (domain, _), unit in zip(todo, designs, units, strict=True):
+        with reporter.stage(f"Counting {spec.name}") as progress:
+            source = open_table(table, [*domain.names, *([unit.column] if unit else [])])
+            cubes.append(count(domain, source, unit=unit, progress=progress, allow_empty=allow_empty))
+
     debits = [_debit(plan, spec, keystream.token()) for spec in todo]
     claims = [
         _metadata(plan, spec, debit, domain, strategy, private=keystream.private)
@@ -115,16 +138,18 @@ def release(
                     raise AssertionError("the noise drawn is not the noise that the file would state")
                 blocks = _counts(spec, observation)
                 write_release(
-                    paths[spec.name], claim, blocks, replace=if_exists == "replace", progress=progress
+                    paths[spec.name],
+                    claim,
+                    blocks,
+                    replace=if_exists == "replace",
+                    progress=progress,
+                    before_it_appears=partial(ledger.settle, claim.id, "released") if seed is None else None,
                 )
         except BaseException as error:
             if seed is None:
-                for lost in debits[len(done) :]:
-                    _settle(ledger, lost, "failed")
+                _note_failed(ledger, debits[len(done) :])
                 _explain(error, debits, done)
             raise
-        if seed is None:
-            _settle(ledger, debit, "released")
         done.append(spec.name)
     return [_outcome(plan, spec, paths[spec.name], kept[spec.name], seed is None) for spec in plan.releases]
 
@@ -154,6 +179,18 @@ def _budgets(plan: Plan) -> list[Budget]:
     return [Budget(plan.privacy.budget)] if plan.privacy.budget is not None else []
 
 
+def _units(plan: Plan, keystream: Keystream, cubes: int) -> list[Unit | None]:
+    """Return for each cube how people are told apart, with a key of its own; without a unit draw nothing."""
+    unit = plan.privacy.unit
+    if unit is None:
+        return [None] * cubes
+    keys = keystream.spawn()
+    return [
+        Unit(unit.column, unit.max_rows, keys.words(32, np.uint8).tobytes(), unit.missing)
+        for _ in range(cubes)
+    ]
+
+
 def _debit(plan: Plan, spec: CubeRelease, release_id: str) -> Debit:
     return Debit(
         release_id=release_id,
@@ -174,7 +211,7 @@ def _probe(plan: Plan, cube: SparseCube, account: Account, keystream: Keystream)
     return Probe(
         cube,
         neighbors=plan.privacy.neighbors,
-        rows_per_unit=ROWS_PER_PERSON,
+        rows_per_unit=plan.privacy.rows_per_person,
         account=account,
         keystream=keystream,
     )
@@ -185,7 +222,8 @@ def _metadata(
 ) -> Metadata:
     """Describe a release before it is paid for; what is returned was read back as a reader will read it."""
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-    scale = scale_for(strategy, debit.epsilon, plan.privacy.neighbors, ROWS_PER_PERSON)
+    promise, unit = plan.privacy, plan.privacy.unit
+    scale = scale_for(strategy, debit.epsilon, promise.neighbors, promise.rows_per_person)
     claim = Metadata(
         id=debit.release_id,
         tool=f"dpcli {__version__}",
@@ -199,7 +237,10 @@ def _metadata(
         strategy=strategy.describe(),
         noise=Noise(scale=scale),
         privacy=Privacy(
-            epsilon=debit.epsilon, neighbors=plan.privacy.neighbors, rows_per_person=ROWS_PER_PERSON
+            epsilon=debit.epsilon,
+            neighbors=promise.neighbors,
+            rows_per_person=promise.rows_per_person,
+            unit=unit.column if unit else None,
         ),
     )
     claim = claim.model_copy(update={"guarantee": sentences(claim)})
@@ -208,10 +249,11 @@ def _metadata(
     return read_back.model_copy(update={"blocks": []})
 
 
-def _settle(ledger: Ledger, debit: Debit, state: State) -> None:
-    """Note how a release ended; the epsilon is spent anyway, so a ledger that fails now is no error."""
+def _note_failed(ledger: Ledger, debits: list[Debit]) -> None:
+    """Note that releases failed; their epsilon is spent anyway, so a ledger that fails now is no error."""
     with suppress(OutputError):
-        ledger.settle(debit.release_id, state)
+        for debit in debits:
+            ledger.settle(debit.release_id, "failed")
 
 
 def _explain(error: BaseException, debits: list[Debit], done: list[str]) -> None:

@@ -15,6 +15,8 @@ PRIVATE = {
     "dpcli.data.encoding",
     "dpcli.data.tables",
     "dpcli.data.counting",
+    "dpcli.data.ids",
+    "dpcli.data.bounding",
     "dpcli.plan.glance",
     "dpcli.plan.propose",
     "dpcli.privacy.noise",

@@ -45,6 +45,9 @@ def check(output: Output, path: str) -> None:
         ]
     )
     output.note(f"{path} is a sound plan for dataset '{checked.dataset}'.")
+    unit = checked.privacy.unit
+    if unit is not None:
+        output.note(f"Of the rows that share a value of '{unit.column}', {unit.max_rows} will count at most.")
 
 
 @plan.command(no_args_is_help=True)

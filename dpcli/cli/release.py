@@ -38,6 +38,13 @@ if TYPE_CHECKING:
 )
 @click.option("--fixture", is_flag=True, help="Allow --seed for a dataset that has a budget.")
 @click.option("--allow-empty", is_flag=True, help="Release a table without rows too.")
+@click.option(
+    "--wait",
+    type=click.FloatRange(min=0),
+    default=600,
+    show_default=True,
+    help="Seconds to wait for another run of the same dataset.",
+)
 @ledger_option
 @command
 def release(

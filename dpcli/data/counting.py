@@ -1,20 +1,24 @@
 """PRIVATE: reads the table. Counts its rows in the cells of a domain, keeping only cells that have rows.
 
 Memory is bounded by some batches and a small multiple of the number of distinct cells, whatever the number
-of rows and the size of the domain.
+of rows and the size of the domain. If a unit bounds the rows of each person, see also
+:mod:`dpcli.data.bounding`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from dpcli.data.attributes import Attribute
+from dpcli.data.bounding import Bounding, Unit
 from dpcli.data.domain import Domain
-from dpcli.data.encoding import MISSING, OUTSIDE, Codes, encode
+from dpcli.data.encoding import MISSING, OUTSIDE, Codes, Mask, encode
+from dpcli.data.ids import Ids, read_ids
 from dpcli.data.tables import Batch, Table
 from dpcli.errors import DataError
 from dpcli.progress import Progress
@@ -23,6 +27,7 @@ Cells = npt.NDArray[np.int64]
 Counts = npt.NDArray[np.int64]
 WAITING_ROWS = 1 << 21
 SLABS = 256
+NO_VALUE = ("row has no value", "rows have no value")
 
 
 @dataclass(frozen=True)
@@ -54,13 +59,15 @@ def count(
     table: Table,
     *,
     columns: Mapping[str, str] | None = None,
+    unit: Unit | None = None,
     progress: Progress | None = None,
     allow_empty: bool = False,
 ) -> SparseCube:
     """Count a table's rows in the cells of a domain.
 
     A row with the categories (c_1, …, c_d) is counted in cell Σ_i c_i · Π_{j>i} size_j. ``columns`` gives the
-    column of an attribute where it has another name. A value that an attribute's rules don't allow raises
+    column of an attribute where it has another name. With a ``unit``, of the rows that share a value of its
+    column at most ``unit.max_rows`` are counted. A value that an attribute's rules don't allow raises
     ``DataError``, after the whole table was read, with the number of such rows in every column.
     """
     assert domain.size < 2**63, "a cell's number must fit 64 bits"
@@ -68,26 +75,41 @@ def count(
         _Axis((columns or {}).get(name, name), name, attribute)
         for name, attribute in zip(domain.names, domain.attributes, strict=True)
     ]
+    owner = _Owner(unit) if unit else None
     tally = _Tally()
     rows = 0
-    for batch in table.batches(progress):
-        rows += batch.columns.num_rows
-        cells = np.zeros(batch.columns.num_rows, np.int64)
-        kept = None
-        for axis in axes:
-            codes = encode(axis.column, axis.attribute, batch.columns.column(axis.column))
-            if codes.min(initial=0) < 0:
-                axis.note(codes, batch, table)
-                kept = codes >= 0 if kept is None else kept & (codes >= 0)
-            cells *= axis.attribute.size
-            cells += codes
-        tally.add(cells if kept is None else cells[kept])
-    faults = [text for axis in axes for text in axis.faults()]
-    if faults:
-        raise DataError("\n".join(faults))
-    if not rows and not allow_empty:
-        raise DataError(f"Table {table.path} has no rows. If that is right, pass --allow-empty.")
+    with ExitStack() as resources:
+        bounding = resources.enter_context(closing(Bounding(unit))) if unit else None
+        for batch in table.batches(progress):
+            rows += batch.columns.num_rows
+            cells, kept = _cells(axes, batch, table)
+            if owner and bounding:
+                bounding.add(owner.read(batch, table), cells, kept)
+            else:
+                tally.add(cells if kept is None else cells[kept])
+        faults = [text for axis in axes for text in axis.faults()] + (owner.faults() if owner else [])
+        if faults:
+            raise DataError("\n".join(faults))
+        if not rows and not allow_empty:
+            raise DataError(f"Table {table.path} has no rows. If that is right, pass --allow-empty.")
+        if bounding:
+            for cells in bounding.result():
+                tally.add(cells)
     return SparseCube(domain, *tally.result())
+
+
+def _cells(axes: list[_Axis], batch: Batch, table: Table) -> tuple[Cells, Mask | None]:
+    """Return the cell of each row, and which rows the rules keep; ``None`` if they keep all."""
+    cells = np.zeros(batch.columns.num_rows, np.int64)
+    kept = None
+    for axis in axes:
+        codes = encode(axis.column, axis.attribute, batch.columns.column(axis.column))
+        if codes.min(initial=0) < 0:
+            axis.note(codes, batch, table)
+            kept = codes >= 0 if kept is None else kept & (codes >= 0)
+        cells *= axis.attribute.size
+        cells += codes
+    return cells, kept
 
 
 class _Tally:
@@ -154,14 +176,12 @@ def _merged(cells: Cells, counts: Counts, more_cells: Cells, more_counts: Counts
 
 
 @dataclass
-class _Axis:
-    """The column of an attribute, and what was found wrong in it: rows, and where the first is."""
+class _Column:
+    """A column, and what was found wrong in it: rows, and where the first is."""
 
     column: str
-    name: str
-    attribute: Attribute
-    rows: dict[int, int] = field(default_factory=lambda: {OUTSIDE: 0, MISSING: 0})
-    first: dict[int, str] = field(default_factory=dict)
+    rows: dict[int, int] = field(default_factory=lambda: {OUTSIDE: 0, MISSING: 0}, kw_only=True)
+    first: dict[int, str] = field(default_factory=dict, kw_only=True)
 
     def note(self, codes: Codes, batch: Batch, table: Table) -> None:
         """Remember the rows that are an error."""
@@ -172,21 +192,49 @@ class _Axis:
                 self.first.setdefault(fault, f"row {batch.first_row + int(found.argmax())}{of_file}")
                 self.rows[fault] += int(found.sum())
 
+    def told(self, fault: int, one: str, many: str, rules: str) -> list[str]:
+        """Say in how many rows a fault is, where the first is, and what to do; never the values."""
+        rows = self.rows[fault]
+        if not rows:
+            return []
+        found = f"1 {one} (at" if rows == 1 else f"{rows} {many} (first at"
+        return [f"Column '{self.column}': {found} {self.first[fault]}). Correct the table, or set {rules}."]
+
+
+@dataclass
+class _Axis(_Column):
+    """The column of an attribute."""
+
+    name: str
+    attribute: Attribute
+
     def faults(self) -> list[str]:
-        """Say what is wrong and what to do; never the values."""
+        """Say what is wrong."""
         clamp = self.attribute.outside == "clamp"
         beyond = "a value that 'outside: clamp' cannot place" if clamp else "a value outside its domain"
         drop = "'outside: drop', 'clamp'" if self.attribute.ordered and not clamp else "'outside: drop'"
-        texts = []
-        for fault, one, many, rules in (
-            (OUTSIDE, f"row holds {beyond}", f"rows hold {beyond}", f"{drop} or 'other'"),
-            (MISSING, "row has no value", "rows have no value", "'missing: drop' or 'own-category'"),
-        ):
-            rows = self.rows[fault]
-            if rows:
-                found = f"1 {one} (at" if rows == 1 else f"{rows} {many} (first at"
-                texts.append(
-                    f"Column '{self.column}': {found} {self.first[fault]}). Correct the table, or set"
-                    f" {rules} for '{self.name}' in the plan."
-                )
-        return texts
+        rules = (f"{drop} or 'other'", "'missing: drop' or 'own-category'")
+        outside, missing = (f"{rule} for '{self.name}' in the plan" for rule in rules)
+        return [
+            *self.told(OUTSIDE, f"row holds {beyond}", f"rows hold {beyond}", outside),
+            *self.told(MISSING, *NO_VALUE, missing),
+        ]
+
+
+class _Owner(_Column):
+    """The column that tells people apart."""
+
+    def __init__(self, unit: Unit) -> None:
+        super().__init__(unit.column)
+        self._required = unit.missing == "error"
+
+    def read(self, batch: Batch, table: Table) -> Ids:
+        """Return who owns the rows of a batch."""
+        ids = read_ids(self.column, batch.columns.column(self.column))
+        if ids.missing is not None and self._required:
+            self.note(np.where(ids.missing, MISSING, 0), batch, table)
+        return ids
+
+    def faults(self) -> list[str]:
+        """Say what is wrong."""
+        return self.told(MISSING, *NO_VALUE, "'missing: drop' under 'unit' in the plan")

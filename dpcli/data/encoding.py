@@ -64,7 +64,7 @@ def encode(name: str, attribute: Attribute, column: pa.Array | pa.ChunkedArray) 
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     try:
         if not pa.types.is_dictionary(column.type):
-            if not (_is_text(kind) or pa.types.is_decimal(kind) or isinstance(attribute, Nominal | Boolean)):
+            if not (is_text(kind) or pa.types.is_decimal(kind) or isinstance(attribute, Nominal | Boolean)):
                 return _codes(attribute, column)
             column = column.dictionary_encode()
         codes = np.append(_codes(attribute, column.dictionary), _missing_code(attribute))
@@ -92,7 +92,7 @@ def _codes(attribute: Attribute, values: pa.Array) -> Codes:
     """Find the places of values, distinct or not, and apply the attribute's rules."""
     if pa.types.is_null(values.type):
         return np.full(len(values), _missing_code(attribute))
-    if _is_text(values.type):
+    if is_text(values.type):
         values = pc.utf8_trim_whitespace(values.cast(pa.large_string()))
         values = pc.if_else(pc.equal(values, ""), pa.scalar(None, values.type), values)
     codes, readable = _places(attribute, values)
@@ -204,7 +204,7 @@ def _numbers(values: pa.Array) -> tuple[npt.NDArray[np.int64] | npt.NDArray[np.f
         ), None
     if pa.types.is_decimal(kind):
         values = values.cast(pa.string())
-    elif not _is_text(kind):
+    elif not is_text(kind):
         raise _Unreadable
     readable = pc.match_substring_regex(values, _NUMBER).fill_null(False)
     digits = pc.utf8_ltrim(pc.if_else(readable, values, "0"), "+")
@@ -221,7 +221,7 @@ def _days(values: pa.Array) -> tuple[Codes, Mask | None]:
     if pa.types.is_timestamp(kind):
         local = values if kind.tz is None else pc.local_timestamp(values)
         return _array(local.cast(pa.int64()).fill_null(0)) // _PER_DAY[kind.unit], None
-    if not _is_text(kind):
+    if not is_text(kind):
         raise _Unreadable
     shaped = pc.match_substring_regex(values, _DAY).fill_null(False)
     texts = pc.if_else(shaped, values, "1970-01-01")
@@ -240,7 +240,7 @@ def _texts(values: pa.Array) -> pa.Array:
     kind = values.type
     if pa.types.is_duration(kind) or pa.types.is_time(kind) or pa.types.is_interval(kind):
         raise _Unreadable
-    texts = values if _is_text(kind) else values.cast(pa.string())
+    texts = values if is_text(kind) else values.cast(pa.string())
     if pa.types.is_floating(kind):
         numbers = _array(values.cast(pa.float64()).fill_null(0))
         whole = (np.floor(numbers) == numbers) & (abs(numbers) < 2**63)
@@ -257,7 +257,7 @@ def _find(texts: pa.Array, labels: list[str]) -> Codes:
     return _array(found.fill_null(-1)).astype(np.int64)
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
     return any(is_text(kind) for is_text in _TEXT)
 
 

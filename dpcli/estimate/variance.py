@@ -111,6 +111,8 @@ class BatchNoise:
 
     def variances(self) -> FloatArray:
         """Return Σ_classes v(λ Π w) Σ_s Σ_t Π_k Σ_{i in class} a_ski a_tki for every query."""
+        if self.batch.terms**2 > 4 * len(self.batch):
+            return np.maximum([self._variance(place) for place in range(len(self.batch))], 0.0)
         total = np.zeros(len(self.batch))
         which = [[self.batch.which[:, s, k] for k in range(len(self.axes))] for s in range(self.batch.terms)]
         for s in range(self.batch.terms):
@@ -118,6 +120,16 @@ class BatchNoise:
                 inner = [axis.inner(which[s][k], which[t][k]) for k, axis in enumerate(self.axes)]
                 total += (2 - (s == t)) * self._summed(inner, 2)
         return np.maximum(total, 0.0)  # rounding may leave less than nothing
+
+    def _variance(self, place: int) -> float:
+        """Return the variance of one answer of many terms: all pairs of terms at once."""
+        inner = []
+        for k, axis in enumerate(self.axes):
+            vectors, terms = np.unique(self.batch.which[place, :, k], return_inverse=True)
+            shares = axis.shares(vectors)
+            grams = [shares[:, members] @ shares[:, members].T for _, members in axis.classes]
+            inner.append([gram[np.ix_(terms.reshape(-1), terms.reshape(-1))] for gram in grams])
+        return float(np.sum(self._summed(inner, 2)))
 
     def cumulants(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the second, fourth and sixth cumulants of the noise in queries of one term."""
@@ -134,11 +146,11 @@ class BatchNoise:
     def _summed(self, per_axis: Sequence[Sequence[FloatArray]], order: int) -> FloatArray:
         """Return Σ over combinations of classes of the products of sums, times one draw's cumulant."""
         weights = [[w for w, _ in axis.classes] for axis in self.axes]
-        total = np.zeros(len(self.batch))
+        total: FloatArray = np.zeros(())
         for choice in product(*(range(len(each)) for each in weights)):
             scale = self.scale * prod(each[c] for each, c in zip(weights, choice, strict=True))
             sums = prod((sums[c] for sums, c in zip(per_axis, choice, strict=True)), start=np.ones(()))
-            total += sums * cumulant(scale, order)
+            total = total + sums * cumulant(scale, order)
         return total
 
     def carriers(self, place: int, variance: float) -> Carriers:

@@ -10,7 +10,7 @@ from dpcli.data.domain import Domain
 from dpcli.errors import PlanError, QueryError
 from dpcli.mechanisms import Options, strategy_of
 from dpcli.plan.schema import CubeRelease, Plan
-from dpcli.privacy.cost import ROWS_PER_PERSON, WIDEST_SCALE, scale_for
+from dpcli.privacy.cost import WIDEST_SCALE, scale_for
 from dpcli.privacy.exact import exact_text
 from dpcli.query.parse import parse_condition
 from dpcli.strategy.identity import Identity
@@ -32,12 +32,14 @@ def design(plan: Plan, spec: CubeRelease) -> tuple[Domain, Strategy]:
             " Write direct: none, or leave out refine."
         )
     weight = prod(int(axis.weights.max()) for axis in strategy.inner)
-    epsilon = plan.shares()[spec.name]
-    if scale_for(strategy, epsilon, plan.privacy.neighbors, ROWS_PER_PERSON) * weight > WIDEST_SCALE:
+    epsilon, privacy = plan.shares()[spec.name], plan.privacy
+    if scale_for(strategy, epsilon, privacy.neighbors, privacy.rows_per_person) * weight > WIDEST_SCALE:
+        less = "mechanism: laplace, or " if spec.mechanism != "laplace" else ""
+        fewer = "a smaller max_rows, or " if privacy.rows_per_person > 1 else ""
         raise PlanError(
             f"Release '{spec.name}': epsilon {exact_text(epsilon)} is too small for what {spec.mechanism}"
-            " would measure: the noise would be wider than can be drawn exactly. Use mechanism: laplace, or"
-            " more epsilon."
+            " would measure: the noise would be wider than can be drawn exactly. Use"
+            f" {less}{fewer}more epsilon."
         )
     return domain.reordered(order), strategy
 
@@ -68,7 +70,7 @@ def _check_memory(spec: CubeRelease, domain: Domain, strategy: Strategy) -> None
 def options_of(plan: Plan, spec: CubeRelease, domain: Domain) -> Options:
     """Return what a release asks of its mechanism, its workload's conditions turned into queries."""
     cells = Strategy(tuple(map(Identity, domain.shape)))
-    scale = scale_for(cells, plan.shares()[spec.name], plan.privacy.neighbors, ROWS_PER_PERSON)
+    scale = scale_for(cells, plan.shares()[spec.name], plan.privacy.neighbors, plan.privacy.rows_per_person)
     options = replace(spec.options(), scale_per_norm=float(scale))
     if isinstance(options.workload, tuple):
         return replace(options, workload=_listed(spec.name, options.workload, domain))

@@ -14,7 +14,7 @@ from dpcli.mechanisms import NAMES, OPTIONS, Options, strategy_of
 from dpcli.mechanisms.choice import noise_variance, workload_of
 from dpcli.plan.design import options_of, working_memory
 from dpcli.plan.schema import CubeRelease, Plan
-from dpcli.privacy.cost import ROWS_PER_PERSON, scale_for
+from dpcli.privacy.cost import scale_for
 from dpcli.privacy.exact import exact_text
 from dpcli.query.parse import parse_condition
 from dpcli.query.words import span_phrase
@@ -110,7 +110,7 @@ def _prospect(plan: Plan, spec: CubeRelease, mechanism: str) -> Prospect:
     strategy = strategy_of(mechanism, domain, Options(**taken))
     workload = workload_of(domain, asked)
     epsilon = plan.shares()[spec.name]
-    scale = scale_for(strategy, epsilon, plan.privacy.neighbors, ROWS_PER_PERSON)
+    scale = scale_for(strategy, epsilon, plan.privacy.neighbors, plan.privacy.rows_per_person)
     worst, query = worst_query(workload, strategy, domain, _conditions(spec, domain))
     unit = noise_variance(strategy.axes, float(scale))
     return Prospect(

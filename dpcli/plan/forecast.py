@@ -14,7 +14,7 @@ from dpcli.mechanisms.choice import noise_variance, workload_of
 from dpcli.plan.design import design, options_of
 from dpcli.plan.explain import worst_query
 from dpcli.plan.schema import Plan
-from dpcli.privacy.cost import ROWS_PER_PERSON, scale_for
+from dpcli.privacy.cost import scale_for
 from dpcli.privacy.exact import exact_text
 from dpcli.query.product import Query
 
@@ -61,7 +61,7 @@ def forecast(plan: Plan, level: float = 0.95) -> list[Forecast]:
     for spec in plan.releases:
         domain, strategy = design(plan, spec)
         epsilon = plan.shares()[spec.name]
-        scale = scale_for(strategy, epsilon, plan.privacy.neighbors, ROWS_PER_PERSON)
+        scale = scale_for(strategy, epsilon, plan.privacy.neighbors, plan.privacy.rows_per_person)
         workload = workload_of(domain, options_of(plan, spec, domain))
         unit = noise_variance(strategy.axes, float(scale))
         cell, half, _ = error_of(_first_cell(domain), strategy, scale, level)

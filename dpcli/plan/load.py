@@ -15,7 +15,8 @@ from dpcli.data.attributes import Binned, Boolean, Dates, Nominal
 from dpcli.data.hierarchy import Hierarchy
 from dpcli.errors import PlanError, did_you_mean, listed
 from dpcli.plan.located import Located, read_yaml
-from dpcli.plan.schema import CubeRelease, InconsistentPlanError, Path, Plan, Privacy, Problem
+from dpcli.plan.promise import Privacy, PrivacyUnit
+from dpcli.plan.schema import CubeRelease, InconsistentPlanError, Path, Plan, Problem
 
 __all__ = ["Located", "load_plan", "parse_plan", "read_yaml"]
 
@@ -26,12 +27,6 @@ _BY_TAG: dict[str, type[BaseModel]] = {
     "date": Dates,
     "nominal": Nominal,
     "boolean": Boolean,
-}
-_NOT_YET = {
-    ("privacy", "unit"): (
-        "bounding the rows per person is not available yet in this version. Without it one row is taken as"
-        " one person: remove this key, and make sure that the table holds one row a person"
-    )
 }
 _STAND_IN = Hierarchy.from_nested(["unread"])
 
@@ -203,12 +198,12 @@ def _allowed_keys(loc: Path) -> list[str]:
     """Return the keys that may stand beside the one at ``loc``, the most telling ones first."""
     models: dict[str, type[BaseModel]] = {"privacy": Privacy, "releases": CubeRelease}
     model = _BY_TAG[str(loc[2])] if loc[0] == "attributes" else models.get(str(loc[0]), Plan)
+    if loc[:2] == ("privacy", "unit") and len(loc) > 2:
+        model = PrivacyUnit
     return sorted(model.model_fields, key=lambda key: (key in ("outside", "missing"), key != "kind"))
 
 
 def _unknown_key(path: Path, allowed: list[str]) -> str:
-    if path in _NOT_YET:
-        return _NOT_YET[path]
     if path[0] == "attributes" and path[-1] == "hierarchy":
         return "only a nominal attribute has a hierarchy; write kind: nominal, or leave the hierarchy out"
     return f"unknown key.{did_you_mean(str(path[-1]), allowed)} Allowed here: {listed(allowed)}"

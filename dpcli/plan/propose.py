@@ -47,10 +47,11 @@ plan: 1
 dataset: {dataset}
 # table: {table}          # the table's path, relative to this file; or name it on the command line
 
-privacy:                  # one row of the table must be one person
+privacy:                  # one row of the table must be one person, unless a unit says who is
   epsilon: "1.0"          # the total for all releases of this plan
   neighbors: add-remove   # or replace-one, which makes the number of rows public
   # budget: "10"          # the most that may ever be spent on this dataset
+  # unit: {{column: person_id, max_rows: 2}}   # if people have several rows: who owns a row, how many count
 
 # The PUBLIC domain. These were seen in the private table: check each range and each label, and replace it by
 # what is publicly known. A value outside its range or labels is an error, unless you add 'outside: drop',

@@ -17,9 +17,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     PlainValidator,
     model_validator,
@@ -29,6 +27,7 @@ from dpcli.data.attributes import AnyAttribute
 from dpcli.data.domain import Domain
 from dpcli.errors import did_you_mean, listed
 from dpcli.mechanisms import NAMES, OPTIONS, Options
+from dpcli.plan.promise import Privacy, Strict
 from dpcli.privacy.exact import SMALLEST, Epsilon, exact_text
 
 VERSION = 1
@@ -116,32 +115,7 @@ Direct = Annotated[Any, _word_or_list(("auto", "none"), "attributes")]
 WorkloadKind = Annotated[Any, _word_or_list(("random", "ranges", "prefixes"), "conditions")]
 
 
-class _Strict(BaseModel):
-    """Frozen, and without unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Privacy(_Strict):
-    """What is promised: how much may be learnt about one person, whose presence is one row of the table."""
-
-    epsilon: Epsilon = Field(
-        description="The total epsilon of this plan: a decimal above 0, kept as the digits written."
-    )
-    neighbors: Literal["add-remove", "replace-one"] = Field(
-        "add-remove",
-        description=(
-            "Which tables must look alike: one row added or removed (the number of rows is private too), or"
-            " one row replaced (the number of rows is public)."
-        ),
-    )
-    budget: Epsilon | None = Field(
-        None,
-        description="The most epsilon that may ever be spent on this dataset, over all plans and runs.",
-    )
-
-
-class CubeRelease(_Strict):
+class CubeRelease(Strict):
     """A release of noisy counts for every combination of some attributes' categories."""
 
     name: ReleaseName = Field(
@@ -214,7 +188,7 @@ class CubeRelease(_Strict):
         return Options(**{name: value for name, value in asked.items() if value is not None})
 
 
-class Plan(_Strict):
+class Plan(Strict):
     """A release plan: a dataset, its privacy, its public domain, and what to release."""
 
     plan: Version = Field(description="The version of the plan's schema: 1.")

@@ -13,14 +13,13 @@ from dpcli.strategy.kronecker import Strategy
 Neighbors = Literal["add-remove", "replace-one"]
 WIDEST_SCALE = 2**40
 """The widest noise that can be drawn exactly in 64 bits; see :mod:`dpcli.privacy.noise`."""
-ROWS_PER_PERSON = 1
-"""One row is taken as one person."""
 
 
 def sensitivity(strategy: Strategy, neighbors: Neighbors, rows_per_unit: int) -> Fraction:
     """Return Δ = r · n · max_j Σ_i |A_ij| / w_i, the weighted L1 distance between neighbours' coefficients.
 
-    r is the number of rows that one person may own, n is 1 for add-remove and 2 for replace-one.
+    r is the number of rows that one person may own: the plan's ``max_rows``, which
+    :mod:`dpcli.data.bounding` keeps, or 1, which is assumed. n is 1 for add-remove and 2 for replace-one.
 
     Proof: adding or removing a row in cell j changes the counts x by ±e_j and the coefficients Ax by column
     j of A, whose weighted L1 norm is at most the strategy's norm. Replacing a row removes one and adds one;

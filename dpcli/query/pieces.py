@@ -68,8 +68,8 @@ def _terms(tree: Tree, pieces: dict[int, Pieces]) -> list[Term]:
             mask = pieces[tree.axis].mask(tree)
             return [{tree.axis: mask}] if mask.any() else []
         case Joined():
-            join = conjunction if tree.every else disjunction
-            return reduce(join, (_terms(part, pieces) for part in tree.parts))
+            parts = (_terms(part, pieces) for part in tree.parts)
+            return reduce(conjunction, parts) if tree.every else disjunction(*parts)
     return [{}] if tree else []
 
 

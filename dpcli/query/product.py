@@ -46,53 +46,79 @@ class Query:
 
 def conjunction(left: list[Term], right: list[Term]) -> list[Term]:
     """Return the terms of *left and right*; disjoint if both sides are."""
-    found: list[Term] = []
+    found = _Disjoint()
     for one in left:
         for other in right:
             both = dict(one)
             for axis, mask in other.items():
                 both[axis] = both[axis] & mask if axis in both else mask
             if all(mask.any() for mask in both.values()):
-                found.append(both)
-    return _simplified(found)
+                found.add(both)
+    return found.terms()
 
 
-def disjunction(left: list[Term], right: list[Term]) -> list[Term]:
-    """Return disjoint terms of *left or right*: left, and what right adds to it."""
-    return _simplified(left + conjunction(right, complement(left)))
+def disjunction(*sides: list[Term]) -> list[Term]:
+    """Return disjoint terms of *one or other or …*: the first, and what each of the others adds."""
+    found = _Disjoint()
+    for side in sides:
+        known = found.terms()
+        for term in side:
+            rest = [term]
+            for other in known:
+                rest = [part for piece in rest for part in difference(piece, other)]
+            for part in rest:
+                found.add(part)
+    return found.terms()
 
 
-def complement(terms: list[Term]) -> list[Term]:
-    """Return disjoint terms that hold exactly the cells outside ``terms``.
+def difference(term: Term, other: Term) -> list[Term]:
+    """Return disjoint terms of *term and not other*.
 
-    Outside a product m_1 × … × m_k lie the disjoint products m_1 × … × m_(j−1) × ¬m_j, for j = 1 … k.
+    Outside a product m_1 × … × m_k lie the disjoint products m_1 × … × m_(j−1) × ¬m_j, for j = 1 … k; each
+    is cut with the term.
     """
-    found: list[Term] = [{}]
-    for term in terms:
-        outside: list[Term] = []
-        inside: Term = {}
-        for axis, mask in term.items():
-            if not mask.all():
-                outside.append({**inside, axis: ~mask})
-            inside[axis] = mask
-        found = conjunction(found, outside)
+    if any(axis in term and not (term[axis] & mask).any() for axis, mask in other.items()):
+        return [term]
+    found, inside = [], dict(term)
+    for axis, mask in other.items():
+        outside = inside[axis] & ~mask if axis in inside else ~mask
+        if outside.any():
+            found.append({**inside, axis: outside})
+        inside[axis] = inside[axis] & mask if axis in inside else mask
     return found
 
 
-def _simplified(terms: list[Term]) -> list[Term]:
-    """Join disjoint terms that differ on one axis only, and drop axes that are not restricted."""
-    kept: list[Term] = []
-    for term in ({a: m for a, m in term.items() if not m.all()} for term in terms):
-        for place, other in enumerate(kept):
-            if other.keys() == term.keys():
-                differing = [axis for axis in term if not np.array_equal(term[axis], other[axis])]
-                if len(differing) == 1:
-                    kept[place] = {**other, differing[0]: other[differing[0]] | term[differing[0]]}
-                    break
-        else:
-            kept.append(term)
-    if len(kept) > MOST_TERMS:
-        raise QueryError(
-            f"The condition falls into more than {MOST_TERMS:,} separate boxes; ask it as several questions."
-        )
-    return kept
+class _Disjoint:
+    """Disjoint terms, of which those that differ on one axis only are joined."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, Term] = {}
+        self._places: dict[object, int] = {}  # a kept term by all of its axes but one
+        self._next = 0
+
+    def add(self, term: Term) -> None:
+        """Add a term that is disjoint from the others; axes that it does not restrict are dropped."""
+        term = {axis: mask for axis, mask in term.items() if not mask.all()}
+        for axis in term:
+            place = self._places.get(_key(term, axis))
+            if place is not None:
+                other = self._kept.pop(place)
+                for each in other:
+                    del self._places[_key(other, each)]
+                self.add({**term, axis: term[axis] | other[axis]})
+                return
+        self._kept[self._next] = term
+        self._places.update({_key(term, axis): self._next for axis in term})
+        self._next += 1
+        if len(self._kept) > MOST_TERMS:
+            raise QueryError(
+                f"The condition falls into more than {MOST_TERMS:,} separate boxes; ask it as several"
+                " questions."
+            )
+
+    def terms(self) -> list[Term]:
+        return list(self._kept.values())
+
+
+def _key(term: Term, axis: int) -> object:
+    return axis, frozenset((other, mask.tobytes()) for other, mask in term.items() if other != axis)

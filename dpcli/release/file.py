@@ -147,13 +147,17 @@ def write_release(
     *,
     replace: bool,
     progress: Progress | None = None,
+    before_it_appears: Callable[[], None] | None = None,
 ) -> None:
-    """Write blocks of counts, in C order, with ``metadata`` (its ``blocks`` are filled in here)."""
+    """Write blocks of counts, in C order, with ``metadata`` (its ``blocks`` are filled in here).
+
+    For ``before_it_appears`` see :func:`dpcli.release.whole.whole_file`.
+    """
     domain = metadata.domain
     written: list[RowGroup] = []
     cells = 0
     columns = _LabelColumns(domain)
-    with whole_file(path, replace=replace) as temporary:
+    with whole_file(path, replace=replace, before_it_appears=before_it_appears) as temporary:
         writer: pq.ParquetWriter | None = None
         try:
             for values in _row_groups(blocks):

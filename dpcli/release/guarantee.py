@@ -26,17 +26,29 @@ def sentences(metadata: Metadata) -> list[str]:
     )
     steps = "" if not metadata.steps else ", then thresholded, which makes them biased"
     whose = "one person's row" if rows == 1 else f"one person's rows (at most {rows})"
+    number = "rows"
+    person = (
+        f"One row is taken as one person. That nobody has more than {rows} row{'s' * (rows > 1)} in the table"
+        " is assumed, not checked."
+    )
+    if privacy.unit is not None:
+        whose, number = "all of one person's rows", "people"
+        person = (
+            f"One person is whoever shares a value of column {privacy.unit!r}. Of each person at most {rows}"
+            f" row{'s' * (rows > 1)} count{'s' * (rows == 1)}, chosen by a keyed hash that looks at that"
+            " person's rows alone. That nobody has several values, and that no two people share one, is"
+            " assumed, not checked."
+        )
     change = (
         f"{whose} being in the table or not"
         if privacy.neighbors == "add-remove"
-        else f"{whose} having other values (the number of rows is not protected)"
+        else f"{whose} having other values (the number of {number} is not protected)"
     )
     words = [
         f"Pure differential privacy with epsilon = {epsilon}, {privacy.neighbors} neighbours: {change}"
         f" changes the probability of any content of this file by a factor of at most {power} ="
         f" {_power(privacy.epsilon)}.",
-        f"One row is taken as one person. That nobody has more than {rows} row{'s' * (rows > 1)} in the table"
-        " is assumed, not checked.",
+        person,
         f"Noise: exact discrete Laplace of scale {scale}{', times its weight,' if weighted else ','} drawn"
         " independently for every coefficient of the strategy, also where the count is zero;"
         f" {kept}{steps}, neither rounded nor clamped.",

@@ -33,11 +33,15 @@ class _Part(BaseModel):
 
 
 class Privacy(_Part):
-    """The claim: epsilon for these neighbours, when one person owns at most so many rows."""
+    """The claim: epsilon for these neighbours, when at most so many rows of one person are counted.
+
+    ``unit`` is the column that told people apart; without one, one row is taken as one person.
+    """
 
     epsilon: Exact
     neighbors: Neighbors
     rows_per_person: int = Field(1, ge=1)
+    unit: str | None = None
 
 
 class Noise(_Part):

@@ -7,7 +7,7 @@ import glob
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -17,9 +17,12 @@ PART = ".part"
 
 
 @contextmanager
-def whole_file(path: Path, *, replace: bool) -> Iterator[Path]:
+def whole_file(
+    path: Path, *, replace: bool, before_it_appears: Callable[[], None] | None = None
+) -> Iterator[Path]:
     """Give a temporary name in the same folder; on success sync it to disk and rename it to ``path``.
 
+    ``before_it_appears`` is called between the two; if it raises, the file never has its name.
     Without ``replace`` an existing file, also one that appears meanwhile, is kept and an error raised.
     """
     temporary: Path | None = None
@@ -28,6 +31,8 @@ def whole_file(path: Path, *, replace: bool) -> Iterator[Path]:
         temporary = _own_name(path)
         yield temporary
         _sync(temporary)
+        if before_it_appears is not None:
+            before_it_appears()
         if replace:
             os.replace(temporary, path)
         else:

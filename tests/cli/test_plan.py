@@ -19,6 +19,14 @@ def test_check_shows_what_a_plan_releases(dpcli: Cli, write_plan: Callable[..., 
     ]
 
 
+def test_check_says_who_is_one_person(dpcli: Cli, write_plan: Callable[..., Path]) -> None:
+    plan = write_plan(privacy="  unit: {column: person_id, max_rows: 2}")
+    result = dpcli("plan", "check", plan)
+    assert result.exit_code == 0, result.stderr
+    assert "Of the rows that share a value of 'person_id', 2 will count at most.\n" in result.stderr
+    assert "person_id" not in dpcli("plan", "check", write_plan()).stderr
+
+
 def test_check_names_every_mistake_with_its_line(dpcli: Cli, write_plan: Callable[..., Path]) -> None:
     path = write_plan(epsilon="-1", mechanism="laplase")
     result = dpcli("plan", "check", path)
@@ -35,6 +43,7 @@ def test_init_proposes_a_plan_that_works_and_warns(dpcli: Cli, root: Path) -> No
     assert result.exit_code == 0, result.stderr
     assert "NOT PRIVATE: this proposal was made by looking at the table." in result.stderr
     assert "public" in Path("plan.yaml").read_text()
+    assert "# unit: {column: person_id, max_rows: 2}" in Path("plan.yaml").read_text()
     assert dpcli("plan", "check", "plan.yaml").exit_code == 0
     done = dpcli("release", "plan.yaml", root / "sample_data" / "census.parquet", "-o", "out.parquet")
     assert done.exit_code == 0, done.stderr

@@ -114,7 +114,12 @@ def test_inspect_tells_the_guarantee(released: Cli) -> None:
     assert "- Pure differential privacy with epsilon = 0.5" in text
     assert "Every count matches its digest, and every label is in its place." in text
     document = json.loads(released("inspect", "noisy.parquet", "--format", "json").stdout)
-    assert document["privacy"] == {"epsilon": "0.5", "neighbors": "add-remove", "rows_per_person": 1}
+    assert document["privacy"] == {
+        "epsilon": "0.5",
+        "neighbors": "add-remove",
+        "rows_per_person": 1,
+        "unit": None,
+    }
     assert document["noise"] == {"law": "discrete-laplace", "scale": "2"}
     rows = list(csv.DictReader(io.StringIO(released("inspect", "noisy.parquet", "--format", "csv").stdout)))
     assert [(row["attribute"], row["categories"]) for row in rows] == [

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -13,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import Result
 
+from dpcli.errors import OutputError
 from dpcli.privacy.ledger import Ledger
 from dpcli.release.file import open_release
 
@@ -46,7 +49,13 @@ def test_release_writes_a_private_file_and_debits_it(
     (debit,) = Ledger(tmp_path / "ledger.sqlite").debits()
     metadata = open_release(tmp_path / "out.parquet").metadata
     assert (debit.release_id, debit.epsilon, debit.state) == (metadata.id, 1, "released")
-    assert sorted(os.listdir(tmp_path)) == ["ledger.sqlite", "out.parquet", "people.csv", "plan.yaml"]
+    assert sorted(os.listdir(tmp_path)) == [
+        "ledger.sqlite",
+        "ledger.sqlite.town.lock",
+        "out.parquet",
+        "people.csv",
+        "plan.yaml",
+    ]
 
 
 def test_with_next_to_no_noise_the_counts_are_those_of_pandas(
@@ -260,6 +269,45 @@ class TestBudget:
         assert [debit.state for debit in Ledger(tmp_path / "ledger.sqlite").debits()] == ["failed"]
         assert not Path("out.parquet").exists()
         assert not list(tmp_path.glob(".*"))
+
+    def test_a_file_appears_only_when_the_ledger_has_it_as_released(
+        self, dpcli: Cli, write_plan: WritePlan, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def settle(self: Ledger, release_id: str, state: str) -> None:
+            assert not Path("out.parquet").exists()
+            raise OutputError("The ledger is gone.")
+
+        monkeypatch.setattr(Ledger, "settle", settle)
+        result = dpcli("release", write_plan(), table, "-o", "out.parquet")
+        assert result.stderr == (
+            "Error: The ledger is gone. Epsilon 1 is spent all the same. Not produced: cube.\n"
+        )
+        assert not Path("out.parquet").exists()
+        assert [debit.state for debit in Ledger(tmp_path / "ledger.sqlite").debits()] == ["reserved"]
+
+    def test_runs_of_one_dataset_come_one_after_the_other(
+        self, dpcli: Cli, write_plan: WritePlan, table: Path, tmp_path: Path
+    ) -> None:
+        with Ledger(tmp_path / "ledger.sqlite").lock("town", 0):
+            result = dpcli("release", write_plan(), table, "-o", "out.parquet", "--wait", "0.2")
+            assert result.exit_code == 2
+            assert "Another run for dataset 'town'" in result.stderr
+            assert not Path("out.parquet").exists()
+            seeded = dpcli(
+                "release", write_plan(), table, "-o", "seeded.parquet", "--seed", "1", "--wait", "0"
+            )
+            assert seeded.exit_code == 0
+        assert Ledger(tmp_path / "ledger.sqlite").debits() == []
+        command = [sys.executable, "-m", "dpcli", "release"]
+        runs = [
+            subprocess.Popen(
+                [*command, write_plan(), table, "-o", "out.parquet", "-q", "--if-exists", "skip"],
+                stdout=subprocess.DEVNULL,
+            )
+            for _ in range(4)
+        ]
+        assert [run.wait() for run in runs] == [0] * 4
+        assert [debit.state for debit in Ledger(tmp_path / "ledger.sqlite").debits()] == ["released"]
 
 
 class TestSeveralReleases:

@@ -7,7 +7,9 @@ import os
 import pytest
 
 from dpcli.errors import PlanError
-from dpcli.plan.design import design, working_memory
+from dpcli.plan.design import design, options_of, working_memory
+from dpcli.plan.explain import explain
+from dpcli.plan.forecast import forecast
 from dpcli.plan.load import parse_plan
 
 PLAN = {
@@ -48,6 +50,32 @@ def test_direct_attributes_need_less_memory() -> None:
     cut = parse_plan({**PLAN, "releases": [{**PLAN["releases"][0], "direct": ["age"]}]})  # type: ignore[index]
     sizes = [working_memory(design(plan, plan.releases[0])[1]) for plan in (cut, whole)]
     assert sizes[0] < sizes[1]
+
+
+def test_max_rows_multiply_the_noise() -> None:
+    one = parse_plan(PLAN)
+    two = parse_plan({**PLAN, "privacy": {"epsilon": "1", "unit": {"column": "id", "max_rows": 2}}})
+    assert forecast(two)[0].scale == 2 * forecast(one)[0].scale
+    assert forecast(two)[0].range_rmse == pytest.approx(2 * forecast(one)[0].range_rmse, rel=1e-2)
+    scales = [{p.mechanism: p.scale / p.strategy.norm for p in explain(plan)} for plan in (one, two)]
+    assert set(scales[0].values()) == {1}
+    assert set(scales[1].values()) == {2}
+    options = [options_of(plan, plan.releases[0], plan.domain_of(plan.releases[0])) for plan in (one, two)]
+    assert [option.scale_per_norm for option in options] == [1, 2]
+
+
+def test_noise_that_is_too_wide_for_many_rows_is_refused() -> None:
+    unit = {"column": "id", "max_rows": 1_000_000}
+    wide = {**PLAN, "privacy": {"epsilon": "0.0000001", "unit": unit}}
+    for mechanism, use in (("laplace", ""), ("hierarchical", "mechanism: laplace, or ")):
+        wide["releases"] = [{"name": "cube", "cube": ["age", "sex"], "mechanism": mechanism}]
+        plan = parse_plan(wide)
+        with pytest.raises(PlanError) as caught:
+            design(plan, plan.releases[0])
+        assert str(caught.value) == (
+            f"Release 'cube': epsilon 0.0000001 is too small for what {mechanism} would measure: the noise would"
+            f" be wider than can be drawn exactly. Use {use}a smaller max_rows, or more epsilon."
+        )
 
 
 def test_noise_that_is_too_wide_is_refused() -> None:

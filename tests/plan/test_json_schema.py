@@ -15,7 +15,8 @@ from dpcli.data.attributes import Binned, Boolean, Dates, Integers, Nominal
 from dpcli.errors import PlanError
 from dpcli.mechanisms import NAMES
 from dpcli.plan.load import load_plan, parse_plan
-from dpcli.plan.schema import CubeRelease, Plan, Privacy, json_schema
+from dpcli.plan.promise import Privacy, PrivacyUnit
+from dpcli.plan.schema import CubeRelease, Plan, json_schema
 
 CONFIGS = sorted((Path(__file__).resolve().parents[2] / "configs").glob("*.yaml"))
 
@@ -37,7 +38,7 @@ GOOD = """\
 plan: 1
 dataset: 2026
 table: people.csv
-privacy: {epsilon: 0.1, neighbors: replace-one, budget: "10"}
+privacy: {epsilon: 0.1, neighbors: replace-one, budget: "10", unit: {column: 7, max_rows: "2", missing: drop}}
 attributes:
   age: {kind: ordinal, range: [0, "100"]}
   sex: {kind: nominal, values: [F, 1, true], outside: other}
@@ -74,6 +75,11 @@ def test_the_shipped_plans_are_sound(path: Path) -> None:
         ("epsilon: 0.1", "epsilom: 0.1"),
         ("epsilon: 0.1", "epsilon: true"),
         ("replace-one", "replace"),
+        ("column: 7, ", ""),
+        ('max_rows: "2"', "rows: 2"),
+        ('max_rows: "2"', "max_rows: 0"),
+        ('max_rows: "2"', "max_rows: 1000001"),
+        ("missing: drop}}", "missing: own-category}}"),
         ("kind: boolean", "kind: bool"),
         ("  wed: {kind: boolean", "  wed: {period: day"),
         ("  age:", "  count:"),
@@ -104,9 +110,8 @@ def test_the_schema_refuses_what_the_loader_refuses(old: str, new: str) -> None:
 
 def test_every_key_of_the_schema_is_described_and_no_other_is_allowed() -> None:
     schema = json_schema()
-    models: dict[str, type[BaseModel]] = {
-        model.__name__: model for model in (Privacy, CubeRelease, Integers, Binned, Dates, Nominal, Boolean)
-    }
+    parts = (Privacy, PrivacyUnit, CubeRelease, Integers, Binned, Dates, Nominal, Boolean)
+    models: dict[str, type[BaseModel]] = {model.__name__: model for model in parts}
     assert set(schema["$defs"]) == set(models)
     for name, part in [*schema["$defs"].items(), ("Plan", schema)]:
         assert part["additionalProperties"] is False, name

@@ -136,6 +136,19 @@ def test_the_digest_depends_on_what_is_published_alone() -> None:
         assert parse_plan(content(**change)).digest() != plan.digest()
 
 
+def test_a_unit_bounds_the_rows_per_person() -> None:
+    assert parse_plan(content()).privacy.rows_per_person == 1
+    unit = {"column": "person_id", "max_rows": "3"}
+    plan = parse_plan(content(privacy={"epsilon": "1", "unit": unit}))
+    assert plan.privacy.unit is not None
+    assert (plan.privacy.unit.column, plan.privacy.unit.missing) == ("person_id", "error")
+    assert plan.privacy.rows_per_person == 3
+    assert "unit" not in parse_plan(content()).describe()["privacy"]  # digests stay what they were
+    for change in ({"max_rows": 2}, {"column": "age"}, {"missing": "drop"}):  # an attribute will do too
+        other = parse_plan(content(privacy={"epsilon": "1", "unit": unit | change}))
+        assert other.digest() != plan.digest()
+
+
 def test_plans_are_frozen() -> None:
     plan = parse_plan(content())
     with pytest.raises(ValidationError):
@@ -204,6 +217,7 @@ def plans(draw: Callable[[Any], Any]) -> Plan:
         "epsilon": "10",
         "neighbors": draw(st.sampled_from(["add-remove", "replace-one"])),
         "budget": "1e2",
+        "unit": draw(st.none() | st.fixed_dictionaries({"column": names, "max_rows": st.integers(1, 10**6)})),
     }
     return parse_plan(content(privacy=privacy, attributes=domain, releases=specs))
 

@@ -39,13 +39,13 @@ WRONG = {
     "misspelt key": (
         [("neighbors:", "neighbours:")],
         "6: privacy.neighbours: unknown key. Did you mean 'neighbors'?"
-        " Allowed here: epsilon, neighbors, budget",
+        " Allowed here: epsilon, neighbors, budget, unit",
     ),
     "misspelt key that is needed": (
         [("  epsilon: 1.0", "  epsilom: 1.0")],
         "4: privacy.epsilon: this key is missing\n"
         "5: privacy.epsilom: unknown key. Did you mean 'epsilon'?"
-        " Allowed here: epsilon, neighbors, budget",
+        " Allowed here: epsilon, neighbors, budget, unit",
     ),
     "unknown key at the top": (
         [("table:", "colour:")],
@@ -63,11 +63,29 @@ WRONG = {
         "14: attributes.income.bins: unknown key. Did you mean 'bin'?"
         " Allowed here: kind, range, bin, edges, represent, outside, missing",
     ),
-    "unit": (
-        [("  neighbors: add-remove", "  unit: {column: person_id, max_rows: 1}")],
-        "6: privacy.unit: bounding the rows per person is not available yet in this version."
-        " Without it one row is taken as one person: remove this key, and make sure that the table holds"
-        " one row a person",
+    "unknown and missing keys of a unit": (
+        [("  neighbors: add-remove", "  unit: {colum: person_id}")],
+        "6: privacy.unit.column: this key is missing\n"
+        "6: privacy.unit.max_rows: this key is missing\n"
+        "6: privacy.unit.colum: unknown key. Did you mean 'column'? Allowed here: column, max_rows, missing",
+    ),
+    "a unit that is no mapping": (
+        [("  neighbors: add-remove", "  unit: person_id")],
+        "6: privacy.unit: must be a mapping of keys to values, not 'person_id'",
+    ),
+    "no rows per person": (
+        [("  neighbors: add-remove", "  unit: {column: ' ', max_rows: 0, missing: own-category}")],
+        "6: privacy.unit.column: must be the name of a column, in visible characters\n"
+        "6: privacy.unit.max_rows: must be at least 1, not '0'\n"
+        "6: privacy.unit.missing: 'own-category' is not a choice. Choose one of: error, drop",
+    ),
+    "too many rows per person": (
+        [("  neighbors: add-remove", "  unit: {column: person_id, max_rows: 1000001}")],
+        "6: privacy.unit.max_rows: must be at most 1000000, not '1000001'",
+    ),
+    "half a row per person": (
+        [("  neighbors: add-remove", "  unit: {column: person_id, max_rows: 1.5}")],
+        "6: privacy.unit.max_rows: must be a whole number, not '1.5'",
     ),
     "missing keys": (
         [("plan: 1\n", ""), ("dataset: census-2026\n", ""), (", range: [0, 100]", "")],

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpcli.errors import QueryError
-from dpcli.query.product import Query, Term, complement, conjunction, disjunction
+from dpcli.query.product import Query, Term, conjunction, difference, disjunction
 
 SHAPE = (3, 4, 2)
 
@@ -22,6 +22,13 @@ def dense(terms: list[Term]) -> np.ndarray:
             cells &= mask.reshape([-1 if a == axis else 1 for a in range(len(SHAPE))])
         total += cells
     return total
+
+
+def complement(terms: list[Term]) -> list[Term]:
+    rest: list[Term] = [{}]
+    for term in terms:
+        rest = [part for piece in rest for part in difference(piece, term)]
+    return rest
 
 
 @st.composite

@@ -1,0 +1,67 @@
+"""What a plan promises to the people in the table: epsilon, neighbours, budget, and who is one person."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from dpcli.privacy.exact import Epsilon
+
+
+def _column_name(name: str) -> str:
+    if not name.strip() or not name.isprintable():
+        raise ValueError("must be the name of a column, in visible characters")
+    return name
+
+
+ColumnName = Annotated[str, AfterValidator(_column_name)]
+
+
+class Strict(BaseModel):
+    """Frozen, and without unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class PrivacyUnit(Strict):
+    """Who is one person, and how many of their rows count."""
+
+    column: ColumnName = Field(
+        description="The column whose values tell people apart; it need not be an attribute."
+    )
+    max_rows: int = Field(
+        ge=1,
+        le=10**6,
+        description="The most rows of one person that count, 1 to 1,000,000; the noise grows with it.",
+    )
+    missing: Literal["error", "drop"] = Field(
+        "error", description="What to do with a row whose person is not known: refuse the table, or drop it."
+    )
+
+
+class Privacy(Strict):
+    """What is promised: how much may be learnt about one person, who is one row of the table or a unit."""
+
+    epsilon: Epsilon = Field(
+        description="The total epsilon of this plan: a decimal above 0, kept as the digits written."
+    )
+    neighbors: Literal["add-remove", "replace-one"] = Field(
+        "add-remove",
+        description=(
+            "Which tables must look alike: one person added or removed (their number is private too), or"
+            " one person replaced (their number is public)."
+        ),
+    )
+    budget: Epsilon | None = Field(
+        None,
+        description="The most epsilon that may ever be spent on this dataset, over all plans and runs.",
+    )
+    unit: PrivacyUnit | None = Field(
+        None, description="Who is one person, if that is not one row of the table."
+    )
+
+    @property
+    def rows_per_person(self) -> int:
+        """The most rows of one person that count: what the unit bounds, or one row, which is assumed."""
+        return self.unit.max_rows if self.unit else 1
