@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dpcli.plan.explain import Prospect
     from dpcli.plan.forecast import Forecast
     from dpcli.plan.schema import Plan
-    from dpcli.privacy.ledger import Balance, Budget, Debit, Entry, Period
+    from dpcli.privacy.ledger import Balance, Debit, Entry, Period
     from dpcli.progress import Reporter
     from dpcli.publish import Outcome
     from dpcli.reader import Cube
@@ -31,7 +31,7 @@ def load_plan(path: str | Path) -> Plan:
 
 def plan_schema() -> dict[str, Any]:
     """Return the JSON Schema of plans."""
-    from dpcli.plan.schema import json_schema
+    from dpcli.plan.json_schema import json_schema
 
     return json_schema()
 
@@ -78,6 +78,7 @@ def release(
     seed: int | None = None,
     fixture: bool = False,
     if_exists: IfExists = "fail",
+    resume: bool = False,
     allow_empty: bool = False,
     wait: float = 600,
     reporter: Reporter | None = None,
@@ -98,6 +99,7 @@ def release(
         seed=seed,
         fixture=fixture,
         if_exists=if_exists,
+        resume=resume,
         allow_empty=allow_empty,
         wait=wait,
         reporter=reporter,
@@ -219,7 +221,7 @@ def balances(ledger: str | Path, dataset: str, plan: Plan | None = None) -> list
     """Return what is spent of each budget of a dataset, also of those that a plan would set."""
     from dpcli.privacy.ledger import Ledger
 
-    return Ledger(Path(ledger)).balances(dataset, [] if plan is None else _budgets(plan))
+    return Ledger(Path(ledger)).balances(dataset, [] if plan is None else plan.privacy.budgets)
 
 
 def balance_text(ledger: str | Path, dataset: str, plan: Plan | None = None) -> str:
@@ -235,18 +237,12 @@ def balance_text(ledger: str | Path, dataset: str, plan: Plan | None = None) -> 
     return words + ("." if held else ", and it has no budget.")
 
 
-def _budgets(plan: Plan) -> list[Budget]:
-    from dpcli.privacy.ledger import Budget
-
-    return [Budget(plan.privacy.budget)] if plan.privacy.budget is not None else []
-
-
 def check_budget(ledger: str | Path, plan: Plan) -> None:
     """Raise ``BudgetError`` if a plan would be refused now; nothing is spent."""
     from dpcli.errors import BudgetError
     from dpcli.privacy.exact import exact_text
 
-    asked = sum(plan.shares().values(), Fraction(0))
+    asked = plan.cost()
     for each in balances(ledger, plan.dataset, plan):
         if asked > each.left:
             raise BudgetError(
@@ -255,8 +251,15 @@ def check_budget(ledger: str | Path, plan: Plan) -> None:
             )
 
 
-def check_workloads(plan: Plan) -> None:
-    """Raise ``PlanError`` if a condition in a release's workload cannot be answered."""
+def check_conditions(plan: Plan) -> None:
+    """Raise ``PlanError`` if a condition in a release's workload or filter cannot be answered.
+
+    Also if two releases of a parallel group could count the same row.
+    """
+    if any(spec.where is not None for spec in plan.releases):
+        from dpcli.plan.filters import check_filters
+
+        check_filters(plan)
     if any(isinstance(spec.workload, tuple) for spec in plan.releases):
         from dpcli.plan.design import options_of
 
@@ -336,6 +339,8 @@ def _check_paid(ledger: str | Path, debits: Mapping[str, Debit], path: str | Pat
         )
     elif found[0].state != "released":
         problem = f"has a debit that is {found[0].state}, not released, by the ledger {ledger}"
+    elif found[0].release_id == claim.id and found[0].content not in (None, claim.digest):
+        problem = f"is not what was published: the ledger {ledger} has another digest for its content"
     else:
         return
     raise ReleaseFileError(f"{path} {problem}.")

@@ -52,6 +52,12 @@ class OutputError(UsageError):
     """An output file cannot be written."""
 
 
+class BusyError(DpcliError):
+    """Another run for the same dataset is under way; later this one may work."""
+
+    exit_code = 6
+
+
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
     """Return ``" Did you mean 'x'?"`` for the nearest choice, or an empty string when none is near."""
     folded = {choice.casefold(): choice for choice in choices}

@@ -3,39 +3,38 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcli import __version__
 from dpcli.data.bounding import Unit
-from dpcli.data.counting import SparseCube, count
+from dpcli.data.counting import SparseCube, count_views
 from dpcli.data.domain import Domain
 from dpcli.data.tables import open_table
-from dpcli.errors import DpcliError, OutputError, UsageError
+from dpcli.errors import BudgetError, DpcliError, OutputError, UsageError
 from dpcli.estimate.law import unit_variance
 from dpcli.estimate.threshold import Thresholding
 from dpcli.parallel import in_order
+from dpcli.plan.claim import claim_of, debit_of
 from dpcli.plan.design import design
+from dpcli.plan.filters import check_filters, groups_of, view_of
 from dpcli.plan.schema import CubeRelease, Plan
-from dpcli.privacy.cost import scale_for
+from dpcli.privacy.budget import composed
 from dpcli.privacy.exact import exact_text
 from dpcli.privacy.gate import Probe
-from dpcli.privacy.ledger import Account, Budget, Debit, Ledger
+from dpcli.privacy.ledger import Account, Debit, Ledger
 from dpcli.privacy.noise import Keystream
-from dpcli.progress import Reporter, Silent
+from dpcli.progress import Progress, Reporter, Silent
+from dpcli.recovery import Status, not_resumable, recovered
 from dpcli.release.file import Release, write_release
-from dpcli.release.guarantee import sentences
-from dpcli.release.metadata import Metadata, Noise, Privacy, RowGroup
+from dpcli.release.metadata import Metadata
 from dpcli.release.target import IfExists, existing, targets
-from dpcli.strategy.kronecker import Strategy
 from dpcli.strategy.large import inverse_in_place, is_large
 from dpcli.strategy.observation import Observation
 
@@ -46,7 +45,7 @@ class Outcome:
 
     name: str
     path: Path
-    status: Literal["released", "skipped"]
+    status: Status
     cells: int
     epsilon: Fraction
     private: bool
@@ -72,6 +71,7 @@ def release(
     seed: int | None = None,
     fixture: bool = False,
     if_exists: IfExists = "fail",
+    resume: bool = False,
     allow_empty: bool = False,
     wait: float = 600,
     reporter: Reporter | None = None,
@@ -82,76 +82,135 @@ def release(
     drawn and the files are written. A file appears under its name when the ledger has it as released. Runs
     for one dataset come one after the other; ``wait`` is how many seconds to wait for another.
 
+    With ``resume`` nothing is debited: what an earlier run of the same plan paid for and did not publish is
+    made now, and what it cannot be made of is told in a ``BudgetError`` when the rest is done.
+
     With ``seed`` anyone can recompute the noise: the files are marked NOT PRIVATE and the ledger is left
     alone.
     """
-    reporter = reporter or Silent()
+    if resume and (seed is not None or if_exists == "replace"):
+        raise UsageError(
+            f"--resume does not go with {'--seed' if seed is not None else '--if-exists replace'}."
+        )
+    check_filters(plan)
     with nullcontext() if seed is not None else ledger.lock(plan.dataset, wait):
-        return _release(plan, table, output, ledger, seed, fixture, if_exists, allow_empty, reporter)
-
-
-def _release(
-    plan: Plan,
-    table: str | Path,
-    output: str | Path,
-    ledger: Ledger,
-    seed: int | None,
-    fixture: bool,
-    if_exists: IfExists,
-    allow_empty: bool,
-    reporter: Reporter,
-) -> list[Outcome]:
-    paths = targets([spec.name for spec in plan.releases], output, table)
-    kept = {
-        spec.name: existing(paths[spec.name], plan.dataset, spec.name, if_exists) for spec in plan.releases
-    }
-    todo = [spec for spec in plan.releases if kept[spec.name] is None]
-    if seed is not None:
-        _refuse_seed_on_budget(plan, ledger, fixture)
-    designs = []
-    for spec in todo:
-        with reporter.stage(f"Choosing what to measure for {spec.name}"):
-            designs.append(design(plan, spec))
-    keystream = Keystream.from_os() if seed is None else Keystream.from_seed(seed)
-    units = _units(plan, keystream, len(todo))
-    cubes = []
-    for spec, (domain, _), unit in zip(todo, designs, units, strict=True):
-        with reporter.stage(f"Counting {spec.name}") as progress:
-            source = open_table(table, [*domain.names, *([unit.column] if unit else [])])
-            cubes.append(count(domain, source, unit=unit, progress=progress, allow_empty=allow_empty))
-
-    debits = [_debit(plan, spec, keystream.token()) for spec in todo]
-    claims = [
-        _metadata(plan, spec, debit, domain, strategy, private=keystream.private)
-        for spec, debit, (domain, strategy) in zip(todo, debits, designs, strict=True)
+        if seed is not None:
+            _refuse_seed_on_budget(plan, ledger, fixture)
+        today = dt.datetime.now(dt.UTC).date()
+        names = [spec.name for spec in plan.releases]
+        paths = targets(names, output, table, dataset=plan.dataset, today=today)
+        exists: IfExists = "skip" if resume else if_exists
+        kept = {name: existing(paths[name], plan.dataset, name, exists) for name in names}
+        run = _Run(plan, table, paths, ledger, seed, exists == "replace", allow_empty, reporter or Silent())
+        todo = [spec for spec in plan.releases if kept[spec.name] is None]
+        made: dict[str, Status]
+        if not resume:
+            made = run.make(todo, {})
+        else:
+            made = recovered(plan, paths, ledger, [spec.name for spec in todo])
+            paid = {debit.release: debit for debit in ledger.resumable(plan.dataset, plan.digest())}
+            rest = [spec for spec in todo if spec.name not in made]
+            made |= run.make([spec for spec in rest if spec.name in paid], paid)
+            refused = [spec for spec in rest if spec.name not in paid]
+            if refused:
+                raise BudgetError(not_resumable(plan, refused, list(made), ledger))
+    return [
+        _outcome(plan, spec, paths[spec.name], kept[spec.name], made, seed is None) for spec in plan.releases
     ]
-    accounts = (
-        ledger.reserve(debits, _budgets(plan)) if debits and seed is None else list(map(_unpaid, debits))
-    )
-    done: list[str] = []
-    for spec, cube, claim, debit, account in zip(todo, cubes, claims, debits, accounts, strict=True):
-        try:
-            with reporter.stage(f"Writing {spec.name}") as progress:
-                probe = _probe(plan, cube, account, keystream)
-                observation = probe.measure(claim.strategy, debit.epsilon)
-                if observation.scale != claim.noise.scale:
-                    raise AssertionError("the noise drawn is not the noise that the file would state")
-                blocks = _counts(spec, observation)
-                write_release(
-                    paths[spec.name],
-                    claim,
-                    blocks,
-                    replace=if_exists == "replace",
-                    progress=progress,
-                    before_it_appears=partial(ledger.settle, claim.id, "released") if seed is None else None,
-                )
-        except BaseException as error:
-            if seed is None:
-                _note_failed(ledger, debits[len(done) :])
-                _explain(error, debits, done)
-            raise
-        done.append(spec.name)
-    return [_outcome(plan, spec, paths[spec.name], kept[spec.name], seed is None) for spec in plan.releases]
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One run of a plan: what it reads, and where it writes."""
+
+    plan: Plan
+    table: str | Path
+    paths: Mapping[str, Path]
+    ledger: Ledger
+    seed: int | None
+    replace: bool
+    allow_empty: bool
+    reporter: Reporter
+
+    def make(self, todo: Sequence[CubeRelease], paid: Mapping[str, Debit]) -> dict[str, Status]:
+        """Make releases, from debits that an earlier run left, or if there are none from new ones."""
+        plan, ledger = self.plan, self.ledger
+        if not todo:
+            return {}
+        designs = []
+        for spec in todo:
+            with self.reporter.stage(f"Choosing what to measure for {spec.name}"):
+                designs.append(design(plan, spec))
+        keystream = Keystream.from_os() if self.seed is None else Keystream.from_seed(self.seed)
+        cubes = self._counted(todo, [domain for domain, _ in designs], keystream)
+        debits = [paid[spec.name] if paid else debit_of(plan, spec, keystream.token()) for spec in todo]
+        claims = [
+            claim_of(plan, spec, debit, domain, strategy, private=keystream.private)
+            for spec, debit, (domain, strategy) in zip(todo, debits, designs, strict=True)
+        ]
+        if self.seed is not None:  # not private, and so not in the ledger
+            accounts = [Account(debit.epsilon) for debit in debits]
+        elif paid:
+            accounts = [ledger.resume(debit.release_id) for debit in debits]
+        else:
+            accounts = ledger.reserve(debits, plan.privacy.budgets)
+        done: dict[str, Status] = {}
+        for spec, cube, claim, account in zip(todo, cubes, claims, accounts, strict=True):
+            try:
+                with self.reporter.stage(f"Writing {spec.name}") as progress:
+                    self._write(spec, claim, self._probe(cube, account, keystream), progress)
+            except BaseException as error:
+                if self.seed is None:
+                    _note_failed(ledger, debits[len(done) :])
+                    _explain(error, plan, debits, list(done))
+                raise
+            done[spec.name] = "resumed" if paid else "released"
+        return done
+
+    def _counted(
+        self, todo: Sequence[CubeRelease], domains: Sequence[Domain], keystream: Keystream
+    ) -> list[SparseCube]:
+        """Count the table for each release; those of a parallel group in one pass, a row in one of them."""
+        cubes: dict[int, SparseCube] = {}
+        keys = keystream.spawn() if self.plan.privacy.unit else None
+        for group in groups_of(todo):
+            views = [view_of(self.plan, todo[place], domains[place]) for place in group]
+            unit = _unit(self.plan, keys)
+            names = [name for view in views for name in view.attributes] + ([unit.column] if unit else [])
+            with self.reporter.stage(
+                f"Counting {', '.join(todo[place].name for place in group)}"
+            ) as progress:
+                source = open_table(self.table, list(dict.fromkeys(names)))
+                found = count_views(views, source, unit=unit, progress=progress, allow_empty=self.allow_empty)
+            cubes.update(zip(group, found, strict=True))
+        return [cubes[place] for place in range(len(todo))]
+
+    def _probe(self, cube: SparseCube, account: Account, keystream: Keystream) -> Probe:
+        return Probe(
+            cube,
+            neighbors=self.plan.privacy.neighbors,
+            rows_per_unit=self.plan.privacy.rows_per_person,
+            account=account,
+            keystream=keystream,
+        )
+
+    def _write(self, spec: CubeRelease, claim: Metadata, probe: Probe, progress: Progress) -> None:
+        """Draw, and write one file; it appears when the ledger has it as released."""
+        observation = probe.measure(claim.strategy, claim.privacy.epsilon)
+        if observation.scale != claim.noise.scale:
+            raise AssertionError("the noise drawn is not the noise that the file would state")
+
+        def settle(complete: Metadata) -> None:
+            self.ledger.settle(complete.id, "released", complete.digest)
+
+        write_release(
+            self.paths[spec.name],
+            claim,
+            _counts(spec, observation),
+            replace=self.replace,
+            progress=progress,
+            before_it_appears=settle if self.seed is None else None,
+        )
 
 
 def _counts(spec: CubeRelease, observation: Observation) -> Iterator[NDArray[Any]]:
@@ -168,85 +227,19 @@ def _counts(spec: CubeRelease, observation: Observation) -> Iterator[NDArray[Any
 
 
 def _refuse_seed_on_budget(plan: Plan, ledger: Ledger, fixture: bool) -> None:
-    if not fixture and (_budgets(plan) or ledger.budgets(plan.dataset)):
+    if not fixture and (plan.privacy.budgets or ledger.budgets(plan.dataset)):
         raise UsageError(
             f"Dataset '{plan.dataset}' has a privacy budget, and a release with --seed is not private. If its"
             " table holds invented people only, add --fixture; otherwise leave out --seed."
         )
 
 
-def _budgets(plan: Plan) -> list[Budget]:
-    return [Budget(plan.privacy.budget)] if plan.privacy.budget is not None else []
-
-
-def _units(plan: Plan, keystream: Keystream, cubes: int) -> list[Unit | None]:
-    """Return for each cube how people are told apart, with a key of its own; without a unit draw nothing."""
+def _unit(plan: Plan, keys: Keystream | None) -> Unit | None:
+    """Return how people are told apart, with a key of its own for each count; without a unit draw nothing."""
     unit = plan.privacy.unit
-    if unit is None:
-        return [None] * cubes
-    keys = keystream.spawn()
-    return [
-        Unit(unit.column, unit.max_rows, keys.words(32, np.uint8).tobytes(), unit.missing)
-        for _ in range(cubes)
-    ]
-
-
-def _debit(plan: Plan, spec: CubeRelease, release_id: str) -> Debit:
-    return Debit(
-        release_id=release_id,
-        dataset=plan.dataset,
-        release=spec.name,
-        epsilon=plan.shares()[spec.name],
-        neighbors=plan.privacy.neighbors,
-        plan_digest=plan.digest(),
-    )
-
-
-def _unpaid(debit: Debit) -> Account:
-    """Return an account for a seeded release, which is not private and so not in the ledger."""
-    return Account(debit.epsilon)
-
-
-def _probe(plan: Plan, cube: SparseCube, account: Account, keystream: Keystream) -> Probe:
-    return Probe(
-        cube,
-        neighbors=plan.privacy.neighbors,
-        rows_per_unit=plan.privacy.rows_per_person,
-        account=account,
-        keystream=keystream,
-    )
-
-
-def _metadata(
-    plan: Plan, spec: CubeRelease, debit: Debit, domain: Domain, strategy: Strategy, *, private: bool
-) -> Metadata:
-    """Describe a release before it is paid for; what is returned was read back as a reader will read it."""
-    now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-    promise, unit = plan.privacy, plan.privacy.unit
-    scale = scale_for(strategy, debit.epsilon, promise.neighbors, promise.rows_per_person)
-    claim = Metadata(
-        id=debit.release_id,
-        tool=f"dpcli {__version__}",
-        created=now if private else None,  # a fixture is the same file every time
-        randomness="operating-system" if private else "seeded",
-        dataset=plan.dataset,
-        name=spec.name,
-        mechanism=spec.mechanism,
-        steps=list(spec.refine),
-        domain=domain.describe(),
-        strategy=strategy.describe(),
-        noise=Noise(scale=scale),
-        privacy=Privacy(
-            epsilon=debit.epsilon,
-            neighbors=promise.neighbors,
-            rows_per_person=promise.rows_per_person,
-            unit=unit.column if unit else None,
-        ),
-    )
-    claim = claim.model_copy(update={"guarantee": sentences(claim)})
-    whole = claim.model_copy(update={"blocks": [RowGroup(rows=domain.size, sha256="")]})
-    read_back = Metadata.from_json(whole.to_json().encode(), spec.name)
-    return read_back.model_copy(update={"blocks": []})
+    if unit is None or keys is None:
+        return None
+    return Unit(unit.column, unit.max_rows, keys.words(32, np.uint8).tobytes(), unit.missing)
 
 
 def _note_failed(ledger: Ledger, debits: list[Debit]) -> None:
@@ -256,21 +249,27 @@ def _note_failed(ledger: Ledger, debits: list[Debit]) -> None:
             ledger.settle(debit.release_id, "failed")
 
 
-def _explain(error: BaseException, debits: list[Debit], done: list[str]) -> None:
+def _explain(error: BaseException, plan: Plan, debits: list[Debit], done: list[str]) -> None:
     """Add to an error what was spent and what was, and was not, produced."""
-    spent = exact_text(sum((debit.epsilon for debit in debits), Fraction(0)))
+    groups = {spec.name: spec.group for spec in plan.releases}
+    spent = exact_text(composed((groups[debit.release], debit.epsilon) for debit in debits))
     missing = [debit.release for debit in debits if debit.release not in done]
     words = f"Epsilon {spent} is spent all the same. Not produced: {', '.join(missing)}."
     if done:
         words += f" Produced: {', '.join(done)}."
+    if all(debit.parallel is None for debit in debits if debit.release in missing):
+        words += " When the cause is mended, --resume makes what is missing without spending again."
     if isinstance(error, DpcliError) and error.args:
         error.args = (f"{error.args[0]} {words}",)
     else:
         error.add_note(words)
 
 
-def _outcome(plan: Plan, spec: CubeRelease, path: Path, kept: Release | None, private: bool) -> Outcome:
+def _outcome(
+    plan: Plan, spec: CubeRelease, path: Path, kept: Release | None, made: Mapping[str, Status], private: bool
+) -> Outcome:
     if kept is not None:
         claim = kept.metadata
         return Outcome(spec.name, path, "skipped", kept.domain.size, claim.privacy.epsilon, claim.private)
-    return Outcome(spec.name, path, "released", plan.domain_of(spec).size, plan.shares()[spec.name], private)
+    status = made[spec.name]
+    return Outcome(spec.name, path, status, plan.domain_of(spec).size, plan.shares()[spec.name], private)

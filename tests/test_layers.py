@@ -26,6 +26,7 @@ PRIVATE = {
     "dpcli.privacy.books",
     "dpcli.privacy.ledger",
     "dpcli.publish",
+    "dpcli.recovery",
 }
 MAY_REACH_PRIVATE = PRIVATE | {"dpcli.api"}
 

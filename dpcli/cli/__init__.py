@@ -10,13 +10,16 @@ import click
 from dpcli import __version__
 from dpcli.cli.inspect import inspect
 from dpcli.cli.ledger import ledger
+from dpcli.cli.log import LoggedGroup
 from dpcli.cli.plan import plan
 from dpcli.cli.query import query
 from dpcli.cli.refine import refine
 from dpcli.cli.release import release
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=LoggedGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def main() -> None:
     """Publish a sensitive table as a differentially private cube, and query what was published.
@@ -38,6 +41,7 @@ def main() -> None:
       3  bad data: the table does not fit the plan
       4  the privacy budget refuses
       5  a bad or foreign release file
+      6  another run for the same dataset is under way
     """
 
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import functools
 import os
-import shutil
 import signal
 import sys
-import textwrap
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from dpcli.cli.log import LOGS, VARIABLE, Log
 from dpcli.errors import DpcliError
-from dpcli.progress import Progress, Reporter, Silent
+from dpcli.progress import Reporter, Silent
 
 if TYPE_CHECKING:
     from dpcli.reader import Cube
@@ -26,9 +25,10 @@ if TYPE_CHECKING:
 class Output:
     """Results go to stdout in the format asked for; progress and messages go to stderr."""
 
-    def __init__(self, form: str, quiet: bool) -> None:
+    def __init__(self, form: str, quiet: bool, log: Log) -> None:
         self.form = form
         self.quiet = quiet
+        self.log = log
 
     def records(
         self,
@@ -63,28 +63,15 @@ class Output:
     def note(self, text: str) -> None:
         """Tell something on stderr, unless ``--quiet``."""
         if not self.quiet:
-            click.echo(_wrapped(text), err=True)
+            self.log.tell("info", text)
 
     def warn(self, text: str) -> None:
         """Tell on stderr, also with ``--quiet``, what nobody may overlook."""
-        click.echo(click.style(_wrapped(text), fg="yellow", bold=True), err=True)
+        self.log.tell("warning", text)
 
     def reporter(self) -> Reporter:
-        """Return what shows progress: bars on a terminal, nothing elsewhere."""
-        return Silent() if self.quiet or not sys.stderr.isatty() else Bars()
-
-
-class Bars:
-    """A progress bar with a time estimate for each stage."""
-
-    @contextmanager
-    def stage(self, text: str) -> Iterator[Progress]:
-        from rich.console import Console
-        from rich.progress import Progress as RichProgress
-
-        with RichProgress(console=Console(stderr=True), transient=True) as bars:
-            task = bars.add_task(text, total=1.0)
-            yield lambda fraction: bars.update(task, completed=fraction)
+        """Return what shows progress, unless ``--quiet``."""
+        return Silent() if self.quiet else self.log.reporter()
 
 
 Function = Callable[..., None]
@@ -98,18 +85,28 @@ def command(function: Function) -> Function:
 
 
 def plain_command(function: Function) -> Function:
-    """Add ``--quiet`` and ``--debug``, and turn errors into messages and exit codes."""
+    """Add ``--quiet``, ``--log-format`` and ``--debug``; turn errors into messages and exit codes."""
 
     @click.option(
         "-q", "--quiet", is_flag=True, help="No progress and no messages; only results and warnings."
     )
+    @click.option(
+        "--log-format",
+        type=click.Choice(list(LOGS)),
+        default="text",
+        envvar=VARIABLE,
+        help="How messages on stderr are written. Also DPCLI_LOG_FORMAT.",
+    )
     @click.option("--debug", is_flag=True, help="Show a traceback on errors. It may show private values.")
     @functools.wraps(function)
-    def run(*args: Any, quiet: bool, debug: bool, form: str = "table", **options: Any) -> None:
+    def run(
+        *args: Any, quiet: bool, log_format: str, debug: bool, form: str = "table", **options: Any
+    ) -> None:
+        log = LOGS[log_format]()
         with suppress(ValueError):  # only the main thread may; elsewhere nothing is to be done
             signal.signal(signal.SIGTERM, _terminate)
         try:
-            function(Output(form, quiet), *args, **options)
+            function(Output(form, quiet, log), *args, **options)
         except (click.ClickException, click.exceptions.Exit):
             raise
         except BrokenPipeError:
@@ -119,9 +116,10 @@ def plain_command(function: Function) -> Function:
         except (Exception, KeyboardInterrupt) as error:
             if debug:
                 traceback.print_exc()
-            click.echo(_wrapped(f"Error: {_message(error)}"), err=True)
             usage = 2 if isinstance(error, OSError) else 1
-            sys.exit(error.exit_code if isinstance(error, DpcliError) else usage)
+            code = error.exit_code if isinstance(error, DpcliError) else usage
+            log.tell("error", _message(error), exit_code=code)
+            sys.exit(code)
 
     return run
 
@@ -129,14 +127,6 @@ def plain_command(function: Function) -> Function:
 def _terminate(number: int, frame: object) -> None:
     """Turn a polite request to stop into an interrupt, so that nothing half-done is left behind."""
     raise KeyboardInterrupt
-
-
-def _wrapped(text: str) -> str:
-    """Break long lines between words on a terminal; leave them whole for files and pipes."""
-    if not sys.stderr.isatty():
-        return text
-    width = shutil.get_terminal_size().columns
-    return "\n".join(textwrap.fill(line, width, subsequent_indent="  ") for line in text.splitlines())
 
 
 def _message(error: BaseException) -> str:

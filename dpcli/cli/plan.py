@@ -30,8 +30,8 @@ def check(output: Output, path: str) -> None:
     from dpcli.privacy.exact import exact_text
 
     checked = api.load_plan(path)
-    api.check_workloads(checked)
-    shares = checked.shares()
+    api.check_conditions(checked)
+    shares, grouped = checked.shares(), any(spec.parallel for spec in checked.releases)
     output.records(
         [
             {
@@ -40,11 +40,17 @@ def check(output: Output, path: str) -> None:
                 "cells": checked.domain_of(spec).size,
                 "mechanism": spec.mechanism,
                 "epsilon": exact_text(shares[spec.name]),
+                **({"parallel": spec.parallel} if grouped else {}),
             }
             for spec in checked.releases
         ]
     )
     output.note(f"{path} is a sound plan for dataset '{checked.dataset}'.")
+    if grouped:
+        output.note(
+            f"Releases of a parallel group count different rows. Together the plan costs epsilon"
+            f" {exact_text(checked.cost())}."
+        )
     unit = checked.privacy.unit
     if unit is not None:
         output.note(f"Of the rows that share a value of '{unit.column}', {unit.max_rows} will count at most.")

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     "-o",
     "--output",
     type=click.Path(readable=False),
-    help="The file to write; a folder if the plan has several releases.",
+    help=(
+        "The file to write; a folder if the plan has several releases. {dataset}, {release} and {date} (UTC,"
+        " or {date:%Y-%m}) are filled in."
+    ),
 )
 @click.option(
     "--dry-run", is_flag=True, help="Show cost and expected error; open no table, spend and write nothing."
@@ -32,6 +35,11 @@ if TYPE_CHECKING:
     default="fail",
     show_default=True,
     help="What to do when the output exists. Replacing it spends epsilon again.",
+)
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Make what an earlier run of the same plan paid for and did not publish; spend nothing.",
 )
 @click.option(
     "--seed", type=click.IntRange(min=0), help="For fixtures: noise from a known seed. NOT PRIVATE."
@@ -65,6 +73,8 @@ def release(
       dpcli release plan.yaml people.csv -o cube.parquet
       dpcli release plan.yaml --dry-run
       dpcli release plan.yaml people.parquet -o out/ --if-exists skip --quiet
+      dpcli release plan.yaml people.csv -o 'out/{dataset}-{date}.parquet' --log-format json
+      dpcli release plan.yaml people.csv -o out/ --resume
       dpcli release plan.yaml people.csv -o fixture.parquet --seed 7     (NOT PRIVATE)
     """
     if dry_run:
@@ -94,6 +104,7 @@ def _balance(ledger: str, plan: Plan) -> str:
 
 def _dry_run(output_to: Output, plan: str, ledger: str) -> None:
     loaded = api.load_plan(plan)
+    api.check_conditions(loaded)
     output_to.records([forecast.record() for forecast in api.forecast(loaded)], tall=True)
     output_to.note(
         "cell_95 is the half-width of a single cell's 95 % interval. range_rmse and range_worst are the root"

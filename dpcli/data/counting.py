@@ -7,9 +7,12 @@ of rows and the size of the domain. If a unit bounds the rows of each person, se
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import accumulate, pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +23,7 @@ from dpcli.data.domain import Domain
 from dpcli.data.encoding import MISSING, OUTSIDE, Codes, Mask, encode
 from dpcli.data.ids import Ids, read_ids
 from dpcli.data.tables import Batch, Table
+from dpcli.data.view import View
 from dpcli.errors import DataError
 from dpcli.progress import Progress
 
@@ -54,27 +58,38 @@ class SparseCube:
         return block
 
 
-def count(
-    domain: Domain,
+def count(domain: Domain, table: Table, **options: Any) -> SparseCube:
+    """Count a table's rows in the cells of a domain; see :func:`count_views` for the options."""
+    return count_views([View(domain)], table, **options)[0]
+
+
+def count_views(
+    views: Sequence[View],
     table: Table,
     *,
     columns: Mapping[str, str] | None = None,
     unit: Unit | None = None,
     progress: Progress | None = None,
     allow_empty: bool = False,
-) -> SparseCube:
-    """Count a table's rows in the cells of a domain.
+) -> list[SparseCube]:
+    """Count a table's rows in the cells of each view, in one pass; a row counts in one view at most.
 
-    A row with the categories (c_1, …, c_d) is counted in cell Σ_i c_i · Π_{j>i} size_j. ``columns`` gives the
-    column of an attribute where it has another name. With a ``unit``, of the rows that share a value of its
-    column at most ``unit.max_rows`` are counted. A value that an attribute's rules don't allow raises
-    ``DataError``, after the whole table was read, with the number of such rows in every column.
+    In a view, a row with the categories (c_1, …, c_d) is counted in cell Σ_i c_i · Π_{j>i} size_j. The cells
+    of all views are numbered one view after the other, and a row gets one number: if filters overlapped, it
+    would count in the last of them only. With a ``unit``, of the rows that share a value of its column and
+    count in any view, at most ``unit.max_rows`` are counted, in all views together.
+
+    ``columns`` gives the column of an attribute where it has another name. A value that an attribute's rules
+    don't allow raises ``DataError``, after the whole table was read, with the number of such rows in every
+    column, also where a filter leaves them out.
     """
-    assert domain.size < 2**63, "a cell's number must fit 64 bits"
-    axes = [
-        _Axis((columns or {}).get(name, name), name, attribute)
-        for name, attribute in zip(domain.names, domain.attributes, strict=True)
-    ]
+    starts = list(accumulate((view.domain.size for view in views), initial=0))
+    assert starts[-1] < 2**63, "a cell's number must fit 64 bits"
+    attributes = {name: attribute for view in views for name, attribute in view.attributes.items()}
+    axes = {
+        name: _Axis((columns or {}).get(name, name), name, attribute)
+        for name, attribute in attributes.items()
+    }
     owner = _Owner(unit) if unit else None
     tally = _Tally()
     rows = 0
@@ -82,12 +97,13 @@ def count(
         bounding = resources.enter_context(closing(Bounding(unit))) if unit else None
         for batch in table.batches(progress):
             rows += batch.columns.num_rows
-            cells, kept = _cells(axes, batch, table)
+            cells, kept = _cells(views, starts, axes, batch, table)
             if owner and bounding:
                 bounding.add(owner.read(batch, table), cells, kept)
             else:
                 tally.add(cells if kept is None else cells[kept])
-        faults = [text for axis in axes for text in axis.faults()] + (owner.faults() if owner else [])
+        faults = [text for axis in axes.values() for text in axis.faults()]
+        faults += owner.faults() if owner else []
         if faults:
             raise DataError("\n".join(faults))
         if not rows and not allow_empty:
@@ -95,20 +111,33 @@ def count(
         if bounding:
             for cells in bounding.result():
                 tally.add(cells)
-    return SparseCube(domain, *tally.result())
+    cells, counts = tally.result()
+    cuts = np.searchsorted(cells, starts)
+    return [
+        SparseCube(view.domain, cells[first:last] - start, counts[first:last])
+        for view, start, (first, last) in zip(views, starts, pairwise(cuts), strict=False)
+    ]
 
 
-def _cells(axes: list[_Axis], batch: Batch, table: Table) -> tuple[Cells, Mask | None]:
-    """Return the cell of each row, and which rows the rules keep; ``None`` if they keep all."""
-    cells = np.zeros(batch.columns.num_rows, np.int64)
-    kept = None
-    for axis in axes:
-        codes = encode(axis.column, axis.attribute, batch.columns.column(axis.column))
-        if codes.min(initial=0) < 0:
-            axis.note(codes, batch, table)
-            kept = codes >= 0 if kept is None else kept & (codes >= 0)
-        cells *= axis.attribute.size
-        cells += codes
+def _cells(
+    views: Sequence[View], starts: list[int], axes: Mapping[str, _Axis], batch: Batch, table: Table
+) -> tuple[Cells, Mask | None]:
+    """Return the number of each row's cell among those of all views, and which rows count."""
+
+    @cache
+    def codes(name: str) -> Codes:
+        axis = axes[name]
+        found = encode(axis.column, axis.attribute, batch.columns.column(axis.column))
+        if found.min(initial=0) < 0:
+            axis.note(found, batch, table)
+        return found
+
+    rows = batch.columns.num_rows
+    cells, kept = views[0].place(codes, rows)
+    for view, start in zip(views[1:], starts[1:], strict=False):
+        others, counted = view.place(codes, rows)
+        cells = others + start if counted is None else np.where(counted, others + start, cells)
+        kept = None if kept is None or counted is None else kept | counted
     return cells, kept
 
 

@@ -15,7 +15,7 @@ from dpcli.data.attributes import Binned, Boolean, Dates, Nominal
 from dpcli.data.hierarchy import Hierarchy
 from dpcli.errors import PlanError, did_you_mean, listed
 from dpcli.plan.located import Located, read_yaml
-from dpcli.plan.promise import Privacy, PrivacyUnit
+from dpcli.plan.promise import PeriodBudget, Privacy, PrivacyUnit
 from dpcli.plan.schema import CubeRelease, InconsistentPlanError, Path, Plan, Problem
 
 __all__ = ["Located", "load_plan", "parse_plan", "read_yaml"]
@@ -134,7 +134,9 @@ def _problems(details: ErrorDetails) -> Iterator[Problem]:
     """Yield the problems that one of pydantic's errors stands for, in plain words."""
     loc, kind, given = details["loc"], details["type"], details["input"]
     # Inside an attribute the third step is not in the YAML: it is the kind's tag, or marks the name itself.
-    path: Path = (*loc[:2], *loc[3:]) if loc[:1] == ("attributes",) else loc
+    # So does it inside a budget, where it says how that is written.
+    inside = loc[:1] == ("attributes",) or loc[:2] == ("privacy", "budget")
+    path: Path = (*loc[:2], *loc[3:]) if inside else loc
     context = details.get("ctx", {})
     if kind == "value_error":
         error = context["error"]
@@ -200,6 +202,8 @@ def _allowed_keys(loc: Path) -> list[str]:
     model = _BY_TAG[str(loc[2])] if loc[0] == "attributes" else models.get(str(loc[0]), Plan)
     if loc[:2] == ("privacy", "unit") and len(loc) > 2:
         model = PrivacyUnit
+    if loc[:2] == ("privacy", "budget") and len(loc) > 2:
+        model = PeriodBudget
     return sorted(model.model_fields, key=lambda key: (key in ("outside", "missing"), key != "kind"))
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
 
+from dpcli.data.periods import Period
+from dpcli.errors import listed
+from dpcli.privacy.budget import Budget
 from dpcli.privacy.exact import Epsilon
 
 
@@ -40,6 +44,43 @@ class PrivacyUnit(Strict):
     )
 
 
+class PeriodBudget(Strict):
+    """The most epsilon that may be spent on a dataset, ever or in each calendar period (UTC)."""
+
+    total: Epsilon = Field(description="The most epsilon, over all plans and runs.")
+    per: Period | None = Field(
+        None, description="The period for which the total holds; without it, for ever."
+    )
+
+
+def _one_for_each_period(budgets: tuple[PeriodBudget, ...]) -> tuple[PeriodBudget, ...]:
+    periods = [budget.per or "ever" for budget in budgets]
+    twice = sorted({period for period in periods if periods.count(period) > 1})
+    if twice:
+        raise ValueError(f"has more than one budget for {listed(twice)}; keep one")
+    return budgets
+
+
+def _form(budget: Any) -> str:
+    """Tell the ways to write a budget apart."""
+    if budget is None:
+        return "none"
+    if isinstance(budget, (list, tuple)):
+        return "several"
+    return "one" if isinstance(budget, (Mapping, PeriodBudget)) else "total"
+
+
+AnyBudget = Annotated[
+    Annotated[None, Tag("none")]
+    | Annotated[Epsilon, Tag("total")]
+    | Annotated[PeriodBudget, Tag("one")]
+    | Annotated[
+        tuple[PeriodBudget, ...], Field(min_length=1), AfterValidator(_one_for_each_period), Tag("several")
+    ],
+    Discriminator(_form),
+]
+
+
 class Privacy(Strict):
     """What is promised: how much may be learnt about one person, who is one row of the table or a unit."""
 
@@ -53,9 +94,12 @@ class Privacy(Strict):
             " one person replaced (their number is public)."
         ),
     )
-    budget: Epsilon | None = Field(
+    budget: AnyBudget = Field(
         None,
-        description="The most epsilon that may ever be spent on this dataset, over all plans and runs.",
+        description=(
+            "The most epsilon that may ever be spent on this dataset, over all plans and runs; or"
+            " {total: …, per: month}, or a list of such."
+        ),
     )
     unit: PrivacyUnit | None = Field(
         None, description="Who is one person, if that is not one row of the table."
@@ -65,3 +109,14 @@ class Privacy(Strict):
     def rows_per_person(self) -> int:
         """The most rows of one person that count: what the unit bounds, or one row, which is assumed."""
         return self.unit.max_rows if self.unit else 1
+
+    @property
+    def budgets(self) -> list[Budget]:
+        """What may be spent on the dataset: ever, and in each period."""
+        if self.budget is None:
+            return []
+        if isinstance(self.budget, tuple):
+            return [Budget(each.total, each.per) for each in self.budget]
+        if isinstance(self.budget, PeriodBudget):
+            return [Budget(self.budget.total, self.budget.per)]
+        return [Budget(self.budget)]

@@ -28,6 +28,7 @@ from dpcli.data.domain import Domain
 from dpcli.errors import did_you_mean, listed
 from dpcli.mechanisms import NAMES, OPTIONS, Options
 from dpcli.plan.promise import Privacy, Strict
+from dpcli.privacy.budget import composed
 from dpcli.privacy.exact import SMALLEST, Epsilon, exact_text
 
 VERSION = 1
@@ -155,9 +156,26 @@ class CubeRelease(Strict):
     refine: tuple[Literal["threshold"], ...] = Field(
         (), description="Steps of post-processing: 'threshold' is Privelet*'s soft thresholding."
     )
+    where: Annotated[str, Field(min_length=1)] | None = Field(
+        None,
+        description=(
+            "Which rows are counted: a condition as in a query, on any of the plan's attributes; without it,"
+            " all. It is published with the release."
+        ),
+    )
+    parallel: ReleaseName | None = Field(
+        None,
+        description=(
+            "The name of a group of releases that count different rows, by their 'where'. Together they cost"
+            " the largest epsilon among them; that no row is in two of them is checked."
+        ),
+    )
     epsilon: Epsilon | None = Field(
         None,
-        description="This release's share of the plan's epsilon; without it, an equal part of what is left.",
+        description=(
+            "This release's share of the plan's epsilon; without it, an equal part of what is left, or as"
+            " much as the largest in its parallel group."
+        ),
     )
     max_cells: int = Field(
         200_000_000, ge=1, description="The most cells that the cube may have; larger ones are refused."
@@ -178,9 +196,18 @@ class CubeRelease(Strict):
                     )
         if "threshold" in self.refine and self.mechanism != "privelet":
             found.append((("refine",), f"threshold goes with privelet, not with {self.mechanism}"))
+        if self.parallel is not None and self.where is None:
+            found.append(
+                (("parallel",), "needs a 'where' that no other release of the group shares rows with")
+            )
         if found:
             raise InconsistentPlanError(found)
         return self
+
+    @property
+    def group(self) -> tuple[str, str]:
+        """What this release is composed with: its parallel group, or itself alone."""
+        return ("alone", self.name) if self.parallel is None else ("parallel", self.parallel)
 
     def options(self) -> Options:
         """Return what this release asks of its mechanism."""
@@ -229,6 +256,13 @@ class Plan(Strict):
                     f"another release is called '{seen[file]}'; every release needs a name of its own",
                 )
             seen.setdefault(file, release.name)
+        groups = [release.group for release in self.releases]
+        for place, group in enumerate(groups):
+            if group[0] == "parallel" and groups.count(group) == 1:
+                yield (
+                    ("releases", place, "parallel"),
+                    f"no other release is in the group '{group[1]}'; leave it out, or check the spelling",
+                )
 
     def _cube_problems(self) -> Iterator[Problem]:
         for place, release in enumerate(self.releases):
@@ -245,41 +279,60 @@ class Plan(Strict):
                 yield ("releases", place, "cube"), _too_large(cells, release.max_cells)
 
     def _epsilon_problems(self) -> Iterator[Problem]:
-        total, budget = self.privacy.epsilon, self.privacy.budget
-        if budget is not None and budget < total:
-            yield (
-                ("privacy", "budget"),
-                f"the budget {exact_text(budget)} is below this plan's epsilon {exact_text(total)},"
-                " so the plan could never run",
-            )
+        total = self.privacy.epsilon
+        for budget in self.privacy.budgets:
+            if budget.total < total:
+                yield (
+                    ("privacy", "budget"),
+                    f"the budget {budget} is below this plan's epsilon {exact_text(total)},"
+                    " so the plan could never run",
+                )
         asked = self._asked()
-        unset = [place for place, release in enumerate(self.releases) if release.epsilon is None]
-        if asked > total:
+        taken = sum(asked.values(), Fraction(0))
+        unset = [place for place, release in enumerate(self.releases) if release.group not in asked]
+        shares = len({self.releases[place].group for place in unset})
+        if taken > total:
             yield (
                 ("privacy", "epsilon"),
-                f"the releases ask for {exact_text(asked)} in all, which is more than the plan's epsilon"
+                f"the releases ask for {exact_text(taken)} in all, which is more than the plan's epsilon"
                 f" {exact_text(total)}; lower theirs or raise this one",
             )
-        elif unset and (total - asked) / len(unset) < SMALLEST:
+        elif unset and (total - taken) / shares < SMALLEST:
             for place in unset:
                 yield (
                     ("releases", place),
-                    f"no epsilon is left for this release: the others take {exact_text(asked)} of"
+                    f"no epsilon is left for this release: the others take {exact_text(taken)} of"
                     f" {exact_text(total)}; give it one of its own",
                 )
 
-    def _asked(self) -> Fraction:
-        return sum((r.epsilon for r in self.releases if r.epsilon is not None), Fraction(0))
+    def _asked(self) -> dict[tuple[str, str], Fraction]:
+        """Return what each group asks for by itself: the largest epsilon in it."""
+        asked: dict[tuple[str, str], Fraction] = {}
+        for release in self.releases:
+            if release.epsilon is not None:
+                asked[release.group] = max(release.epsilon, asked.get(release.group, Fraction(0)))
+        return asked
 
     def shares(self) -> dict[str, Fraction]:
-        """Return each release's exact epsilon: its own, or an equal part of what the others leave."""
-        unset = [release for release in self.releases if release.epsilon is None]
-        part = (self.privacy.epsilon - self._asked()) / max(len(unset), 1)
-        return {r.name: part if r.epsilon is None else r.epsilon for r in self.releases}
+        """Return each release's exact epsilon: its own, its group's, or an equal part of what is left."""
+        asked = self._asked()
+        unset = {release.group for release in self.releases} - asked.keys()
+        part = (self.privacy.epsilon - sum(asked.values(), Fraction(0))) / max(len(unset), 1)
+        return {r.name: asked.get(r.group, part) if r.epsilon is None else r.epsilon for r in self.releases}
+
+    def cost(self) -> Fraction:
+        """Return what all releases cost together: the largest epsilon of each group, summed over groups."""
+        shares = self.shares()
+        return composed((release.group, shares[release.name]) for release in self.releases)
 
     def domain_of(self, release: CubeRelease) -> Domain:
         """Return the domain of a release's cube."""
         return Domain(release.cube, tuple(self.attributes[name] for name in release.cube))
+
+    @property
+    def domain(self) -> Domain:
+        """All attributes of the plan, in which the conditions of its filters are read."""
+        return Domain(tuple(self.attributes), tuple(self.attributes.values()))
 
     def describe(self) -> dict[str, Any]:
         """Return the plan as JSON, in the words of a plan, without the table's path."""
@@ -301,44 +354,3 @@ def _too_large(cells: int, most: int) -> str:
         f" {f'about {size:,.1f}' if size >= 0.1 else 'less than 0.1'} GB; use wider bins or fewer attributes"
         + (f", or write max_cells: {cells}" if size < 1000 else "")
     )
-
-
-def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of a plan, for editors.
-
-    It takes what the loader takes when a YAML reader has already told numbers from text: a number may
-    be quoted, and a name or a label may look like a number.
-    """
-    schema = Plan.model_json_schema()
-    parts = schema["$defs"]
-    for name in ("Integers", "Binned", "Dates", "Nominal", "Boolean"):
-        parts[name]["required"] = ["kind", *parts[name].get("required", ())]
-        parts[name]["properties"]["kind"]["description"] = "The kind of attribute."
-    for name in ("Nominal", "Boolean"):
-        parts[name]["properties"]["outside"]["enum"].remove("clamp")
-    parts["Binned"]["oneOf"] = [{"required": ["range", "bin"]}, {"required": ["edges"]}]
-    parts["Nominal"]["oneOf"] = [{"required": ["values"]}, {"required": ["hierarchy"]}]
-    parts["Nominal"]["properties"]["hierarchy"]["type"] = ["string", "object", "array", "null"]
-    parts["CubeRelease"]["properties"]["mechanism"]["enum"] = list(NAMES)
-    version = schema["properties"]["plan"]
-    version["enum"] = [version.pop("const"), str(VERSION)]
-    schema["properties"]["attributes"]["propertyNames"] = {"not": {"enum": list(RESERVED)}, "minLength": 1}
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "dpcli release plan",
-        **_lenient(schema),
-    }
-
-
-def _lenient(part: Any) -> Any:
-    """Let a whole number be text too, and text look like a number, except for dates; drop made-up titles."""
-    if isinstance(part, list):
-        return [_lenient(item) for item in part]
-    if not isinstance(part, dict):
-        return part
-    part = {key: _lenient(value) for key, value in part.items() if key != "title"}
-    if part.get("type") == "integer":
-        part["type"] = ["integer", "string"]
-    elif part.get("type") == "string" and not part.keys() & {"format", "enum", "const"}:
-        part["type"] = ["string", "number", "boolean"]
-    return part

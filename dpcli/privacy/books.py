@@ -27,7 +27,8 @@ class Debit:
     """One release's reservation, as the ledger keeps it.
 
     Debits of one call of ``reserve`` that have the same plan and the same ``parallel`` name count rows that
-    no other of them counts, so together they cost the largest of them.
+    no other of them counts, so together they cost the largest of them. ``content`` is the digest of what was
+    published for it.
     """
 
     release_id: str
@@ -40,14 +41,16 @@ class Debit:
     parallel: str | None = None
     time: str = ""
     state: State = "reserved"
+    content: str | None = None
 
     def record(self) -> dict[str, object]:
         """Return the debit as the fields that are printed."""
         return {**vars(self), "epsilon": exact_text(self.epsilon)}
 
     def body(self, group: int | None) -> dict[str, Any]:
-        """Return what the entry of this debit says; time and state are not part of it."""
-        fields = {name: value for name, value in self.record().items() if name not in ("time", "state")}
+        """Return what the entry of this debit says; what comes later is not part of it."""
+        later = ("time", "state", "content")
+        fields = {name: value for name, value in self.record().items() if name not in later}
         return {**fields, "group": group}
 
 
@@ -92,13 +95,19 @@ class Books:
             state: State = "reserved" if entry.kind == "resume" else body["state"]
             if debit.state == "released" or state not in ("reserved", "released", "failed"):
                 raise ValueError("what is released stays released")
-            self.debits[debit.release_id] = replace(debit, state=state)
+            self.debits[debit.release_id] = replace(debit, state=state, content=body.get("content"))
         else:
             raise ValueError("no such kind")
 
-    def unpublished(self, debit: Debit) -> bool:
-        """Whether it is certain that nothing was published for a debit; see :mod:`dpcli.privacy.formats`."""
-        return debit.state != "released" and debit.release_id not in self._old
+    def resumable(self, debit: Debit) -> bool:
+        """Whether a debit still pays for a draw.
+
+        Not if something was published for it, or may have been (see :mod:`dpcli.privacy.formats`). Nor if it
+        is one of a parallel group: the table may have changed since others of the group were published, so
+        that a row, or its person, would count in two of them.
+        """
+        settled = debit.state == "released" or debit.release_id in self._old
+        return not settled and debit.parallel is None
 
     def spent(self, dataset: str, per: Period | None = None) -> Fraction:
         """Return what a dataset has spent, in all or in the present period.

@@ -90,11 +90,12 @@ class Ledger:
                 chain.append("debit", debit.body(None if debit.parallel is None else group))
         return [Account(debit.epsilon) for debit in debits]
 
-    def settle(self, release_id: str, state: State) -> None:
+    def settle(self, release_id: str, state: State, content: str | None = None) -> None:
         """Note how a reserved release ended. Its epsilon stays spent in any case.
 
-        "released" is noted before the file appears, and once: a second time raises ``BudgetError``, and then
-        nothing may be published. A release that was noted so is never noted as failed.
+        "released" is noted before the file appears, with the digest of its ``content``, and once: a second
+        time raises ``BudgetError``, and then nothing may be published. A release that was noted so is never
+        noted as failed.
         """
         if state == "reserved":
             raise ValueError("a release ends as released or failed")
@@ -103,23 +104,24 @@ class Ledger:
             if debit.state == "released" == state:
                 raise BudgetError(_used(debit))
             if debit.state not in ("released", state):
-                chain.append("settle", {"release_id": release_id, "state": state})
+                chain.append("settle", {"release_id": release_id, "state": state, "content": content})
 
     def resumable(self, dataset: str, plan_digest: str) -> list[Debit]:
-        """Return the debits of a plan for which nothing was published, oldest first."""
+        """Return the debits of a plan that still pay for a draw, oldest first."""
         books = self._books()
         own = [d for d in books.debits.values() if (d.dataset, d.plan_digest) == (dataset, plan_digest)]
-        return [debit for debit in own if books.unpublished(debit)]
+        return [debit for debit in own if books.resumable(debit)]
 
     def resume(self, release_id: str) -> Account:
         """Take up a reserved or failed release again; it was paid for, in the period when it was reserved.
 
-        Raises ``BudgetError`` if it was released, may have been, or is not known. For the proof see above.
+        Raises ``BudgetError`` if it was released, may have been, is one of a parallel group, or is not
+        known. For the proof see above.
         """
         with self._chain.appending(create=False) as chain:
             books = Books(chain.entries, chain.now, self.path)
             debit = self._debit(books, release_id)
-            if not books.unpublished(debit):
+            if not books.resumable(debit):
                 raise BudgetError(_used(debit))
             chain.append("resume", {"release_id": release_id})
         return Account(debit.epsilon)
@@ -174,7 +176,8 @@ class Ledger:
 
 
 def _used(debit: Debit) -> str:
+    why = "was published or may have been" if debit.parallel is None else "is one of a parallel group"
     return (
-        f"By the ledger, release '{debit.release}' ({debit.release_id}) was published or may have been, and"
-        " its epsilon pays for nothing more. Release anew, which spends again."
+        f"By the ledger, release '{debit.release}' ({debit.release_id}) {why}, and its epsilon pays for"
+        " nothing more. Release anew, which spends again."
     )

@@ -14,14 +14,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dpcli.errors import OutputError
+from dpcli.errors import BusyError, OutputError
 
 POLL_SECONDS = 0.1
 
 
 @contextmanager
 def dataset_lock(ledger: Path, dataset: str, timeout: float) -> Iterator[None]:
-    """Hold the lock of a dataset, or raise ``OutputError`` if another run keeps it for ``timeout`` seconds.
+    """Hold the lock of a dataset, or raise ``BusyError`` if another run keeps it for ``timeout`` seconds.
 
     The lock belongs to the open file, so the system drops it when the process ends, also by kill -9. The
     file itself is never removed: a run that waits has opened it already, and would come to hold a lock on a
@@ -46,8 +46,9 @@ def dataset_lock(ledger: Path, dataset: str, timeout: float) -> Iterator[None]:
         deadline = time.monotonic() + timeout
         while not _taken(handle, path):
             if time.monotonic() >= deadline:
-                raise OutputError(
-                    f"Another run for dataset '{dataset}' holds the lock {path}; wait for it to end."
+                raise BusyError(
+                    f"Another run for dataset '{dataset}' holds the lock {path}; nothing was spent. Try again"
+                    " when it has ended, or wait longer with --wait."
                 )
             time.sleep(POLL_SECONDS)
         try:

@@ -147,17 +147,22 @@ def write_release(
     *,
     replace: bool,
     progress: Progress | None = None,
-    before_it_appears: Callable[[], None] | None = None,
+    before_it_appears: Callable[[Metadata], None] | None = None,
 ) -> None:
     """Write blocks of counts, in C order, with ``metadata`` (its ``blocks`` are filled in here).
 
-    For ``before_it_appears`` see :func:`dpcli.release.whole.whole_file`.
+    ``before_it_appears`` is given the metadata as written; see :func:`dpcli.release.whole.whole_file`.
     """
-    domain = metadata.domain
+    domain, complete = metadata.domain, metadata
+
+    def announce() -> None:
+        if before_it_appears is not None:
+            before_it_appears(complete)
+
     written: list[RowGroup] = []
     cells = 0
     columns = _LabelColumns(domain)
-    with whole_file(path, replace=replace, before_it_appears=before_it_appears) as temporary:
+    with whole_file(path, replace=replace, before_it_appears=announce) as temporary:
         writer: pq.ParquetWriter | None = None
         try:
             for values in _row_groups(blocks):

@@ -60,6 +60,8 @@ def sentences(metadata: Metadata) -> list[str]:
         "Other releases about the same people add to epsilon; the curator's ledger adds them up, this file"
         " does not.",
     ]
+    if metadata.where is not None:
+        words.insert(2, f"Only rows that satisfy a public condition are counted: {metadata.where}.")
     return (
         words
         if metadata.private

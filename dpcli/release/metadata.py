@@ -59,7 +59,7 @@ class RowGroup(_Part):
 
 
 class Metadata(_Part):
-    """The footer's document."""
+    """The footer's document. ``where`` is the condition of the rows that were counted, if not all were."""
 
     format: Literal["dpcli release"] = "dpcli release"
     version: int = VERSION
@@ -72,6 +72,7 @@ class Metadata(_Part):
     name: str
     mechanism: str = Field(pattern=f"^({'|'.join(NAMES)})$")
     domain_description: list[dict[str, Any]] = Field(alias="domain")
+    where: str | None = None
     strategy_description: dict[str, Any] = Field(alias="strategy")
     noise: Noise
     privacy: Privacy
@@ -104,6 +105,11 @@ class Metadata(_Part):
         """Recompute epsilon from the strategy and the noise that the file describes."""
         privacy = self.privacy
         return cost(self.strategy, self.noise.scale, privacy.neighbors, privacy.rows_per_person)
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of all that the file says, the digests of its counts among it."""
+        return _digest(self.model_dump(mode="json", by_alias=True))
 
     def document(self) -> dict[str, Any]:
         """Return the document that the file holds, with its own digest."""

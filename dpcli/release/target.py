@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from string import Formatter
 from typing import Literal
 
 from dpcli.errors import OutputError, ReleaseFileError
@@ -13,33 +15,69 @@ from dpcli.release.whole import check_writable
 
 IfExists = Literal["fail", "skip", "replace"]
 SUFFIXES = (".parquet", ".pq")
+_FIELDS = "There are {dataset}, {release} and {date} or {date:%Y-%m}; write {{ and }} for braces."
 
 
-def targets(names: Sequence[str], output: str | Path, table: str | Path) -> dict[str, Path]:
+def targets(
+    names: Sequence[str], output: str | Path, table: str | Path, *, dataset: str, today: dt.date
+) -> dict[str, Path]:
     """Return each release's file: ``output`` itself, or ``NAME.parquet`` in it if it is a folder.
 
     One release may go to a file or a folder, several go to a folder, which is made if it is not there.
+    ``{dataset}``, ``{release}`` and ``{date}`` in the output stand for what they say, and several releases
+    may go to files if ``{release}`` tells them apart. A folder whose name is made so is made too.
     """
-    path = Path(output)
-    folder = path.is_dir() or str(output).endswith(("/", os.sep))
-    if len(names) == 1 and not folder:
-        check_name(path)
-        found = {names[0]: path}
+    text = str(output)
+    fields = {"dataset": dataset, "release": "", "date": today}
+    filled = [_filled(text, {**fields, "release": name}) for name in names]
+    apart = len(set(filled)) == len(names)
+    folder = Path(filled[0]).is_dir() or text.endswith(("/", os.sep))
+    if apart and not folder:
+        found = {name: Path(file) for name, file in zip(names, filled, strict=True)}
+        for path in found.values():
+            check_name(path)
+            if str(path.parent) != str(Path(text).parent):
+                _make_folder(path.parent, parents=True)
     else:
+        path = Path(filled[0])
         if not path.is_dir() and path.suffix.lower() in SUFFIXES:
             raise OutputError(
                 f"The plan has {len(names)} releases, so -o must name a folder, and {path} looks like a file."
+                " Or tell the files apart with {release}."
             )
-        try:
-            path.mkdir(exist_ok=True)
-        except OSError as error:
-            raise OutputError(
-                f"Cannot make the folder {path} for the releases ({error.strerror})."
-            ) from error
-        found = {name: path / f"{name}.parquet" for name in names}
+        for each in filled:
+            _make_folder(Path(each), parents=each != text)
+        found = {name: Path(each) / f"{name}.parquet" for name, each in zip(names, filled, strict=True)}
     for target in found.values():
         _keep_away(target, Path(table))
     return found
+
+
+def _filled(text: str, fields: Mapping[str, object]) -> str:
+    """Fill in an output's fields; a date takes a format, as in ``{date:%Y-%m}``."""
+    try:
+        parts = list(Formatter().parse(text))
+    except ValueError:
+        raise OutputError(f"The output {text!r} has a brace without its other. {_FIELDS}") from None
+    filled = ""
+    for before, name, form, conversion in parts:
+        filled += before
+        if name is None:
+            continue
+        if name not in fields or conversion or (form and name != "date"):
+            raise OutputError(f"The output {text!r} has a field that does not exist, {{{name}}}. {_FIELDS}")
+        value = format(fields[name], form or "")
+        if not value or any(sign in value for sign in ("/", os.sep, "\0")):
+            raise OutputError(f"The output {text!r} has a date in a form that cannot be in a name. {_FIELDS}")
+        filled += value
+    return filled
+
+
+def _make_folder(path: Path, *, parents: bool) -> None:
+    try:
+        path.mkdir(exist_ok=True, parents=parents)
+    except OSError as error:
+        raise OutputError(f"Cannot make the folder {path} for the releases ({error.strerror}).") from error
 
 
 def check_name(path: Path) -> None:

@@ -22,10 +22,13 @@ def whole_file(
 ) -> Iterator[Path]:
     """Give a temporary name in the same folder; on success sync it to disk and rename it to ``path``.
 
-    ``before_it_appears`` is called between the two; if it raises, the file never has its name.
+    ``before_it_appears`` is called between the two; if it raises, the file never has its name. Until then
+    nobody but its owner may read it. If the renaming fails after it, the temporary file stays, for the file
+    was announced and is the only one of its kind; see :func:`leftovers`.
     Without ``replace`` an existing file, also one that appears meanwhile, is kept and an error raised.
     """
     temporary: Path | None = None
+    announced = False
     try:
         _remove_stale(path)
         temporary = _own_name(path)
@@ -33,17 +36,32 @@ def whole_file(
         _sync(temporary)
         if before_it_appears is not None:
             before_it_appears()
-        if replace:
-            os.replace(temporary, path)
-        else:
-            _rename_to_new(temporary, path)
-        _sync(path.parent)
+            announced = True
+        appear(temporary, path, replace=replace)
     except OSError as error:
         raise OutputError(cannot_write(path, error)) from error
     finally:
-        if temporary is not None:
+        if temporary is not None and not announced:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
+
+
+def appear(temporary: Path, path: Path, *, replace: bool) -> None:
+    """Let a file that is complete appear under its name, with the usual rights."""
+    mask = os.umask(0)
+    os.umask(mask)
+    temporary.chmod(0o666 & ~mask)
+    if replace:
+        os.replace(temporary, path)
+    else:
+        _rename_to_new(temporary, path)
+    _sync(path.parent)
+
+
+def leftovers(path: Path) -> list[Path]:
+    """Return what killed runs left beside ``path``, the newest last."""
+    found = [part for part in path.parent.glob(f".{glob.escape(path.name)}.*{PART}") if part.is_file()]
+    return sorted(found, key=lambda part: part.stat().st_mtime_ns)
 
 
 def check_writable(path: Path) -> None:
@@ -59,21 +77,16 @@ def check_writable(path: Path) -> None:
 
 
 def _own_name(path: Path) -> Path:
-    """Make an empty file beside ``path`` whose name no other process or thread has, with the usual rights."""
+    """Make an empty file beside ``path`` whose name no other process or thread has, for its owner alone."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=PART, dir=path.parent)
-    try:
-        mask = os.umask(0)
-        os.umask(mask)
-        os.fchmod(handle, 0o666 & ~mask)
-    finally:
-        os.close(handle)
+    os.close(handle)
     return Path(name)
 
 
 def _remove_stale(path: Path) -> None:
     """Remove what killed runs left beside ``path`` more than a day ago."""
-    for part in path.parent.glob(f".{glob.escape(path.name)}.*{PART}"):
-        with suppress(OSError):
+    with suppress(OSError):
+        for part in leftovers(path):
             if time.time() - part.stat().st_mtime > 86_400:
                 part.unlink()
 
@@ -103,6 +116,8 @@ def _rename_to_new(temporary: Path, path: Path) -> None:
         if path.exists():
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
         os.rename(temporary, path)  # a file system without hard links
+    with suppress(OSError):
+        temporary.unlink(missing_ok=True)
 
 
 def _sync(path: Path) -> None:

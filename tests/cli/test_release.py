@@ -100,6 +100,8 @@ def test_the_file_holds_nothing_that_depends_on_the_table(
     assert documents[0] == documents[1]
 
 
+RESUME = "When the cause is mended, --resume makes what is missing without spending again."
+
 class TestDryRun:
     def test_cost_and_error_without_a_table(self, dpcli: Cli, write_plan: WritePlan, tmp_path: Path) -> None:
         result = dpcli("release", write_plan(epsilon="0.5"), "--dry-run", "--format", "json")
@@ -264,7 +266,7 @@ class TestBudget:
         assert (result.exit_code, result.stderr) == (
             2,
             "Error: Cannot write out.parquet: the disk is full. Free some space or choose another folder."
-            " Epsilon 1 is spent all the same. Not produced: cube.\n",
+            f" Epsilon 1 is spent all the same. Not produced: cube. {RESUME}\n",
         )
         assert [debit.state for debit in Ledger(tmp_path / "ledger.sqlite").debits()] == ["failed"]
         assert not Path("out.parquet").exists()
@@ -273,14 +275,14 @@ class TestBudget:
     def test_a_file_appears_only_when_the_ledger_has_it_as_released(
         self, dpcli: Cli, write_plan: WritePlan, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def settle(self: Ledger, release_id: str, state: str) -> None:
+        def settle(self: Ledger, release_id: str, state: str, content: str | None = None) -> None:
             assert not Path("out.parquet").exists()
             raise OutputError("The ledger is gone.")
 
         monkeypatch.setattr(Ledger, "settle", settle)
         result = dpcli("release", write_plan(), table, "-o", "out.parquet")
         assert result.stderr == (
-            "Error: The ledger is gone. Epsilon 1 is spent all the same. Not produced: cube.\n"
+            f"Error: The ledger is gone. Epsilon 1 is spent all the same. Not produced: cube. {RESUME}\n"
         )
         assert not Path("out.parquet").exists()
         assert [debit.state for debit in Ledger(tmp_path / "ledger.sqlite").debits()] == ["reserved"]
@@ -290,7 +292,7 @@ class TestBudget:
     ) -> None:
         with Ledger(tmp_path / "ledger.sqlite").lock("town", 0):
             result = dpcli("release", write_plan(), table, "-o", "out.parquet", "--wait", "0.2")
-            assert result.exit_code == 2
+            assert result.exit_code == 6
             assert "Another run for dataset 'town'" in result.stderr
             assert not Path("out.parquet").exists()
             seeded = dpcli(
@@ -352,7 +354,8 @@ class TestSeveralReleases:
         result = dpcli("release", plan, table, "-o", "out.parquet")
         assert (result.exit_code, result.stderr) == (
             2,
-            "Error: The plan has 2 releases, so -o must name a folder, and out.parquet looks like a file.\n",
+            "Error: The plan has 2 releases, so -o must name a folder, and out.parquet looks like a file."
+            " Or tell the files apart with {release}.\n",
         )
 
     def test_a_failure_in_between_says_what_there_is(
@@ -370,7 +373,7 @@ class TestSeveralReleases:
         monkeypatch.setattr(whole, "_sync", full)
         result = dpcli("release", plan, table, "-o", "out")
         assert result.stderr.endswith(
-            "Epsilon 1 is spent all the same. Not produced: cube. Produced: jobs.\n"
+            f"Epsilon 1 is spent all the same. Not produced: cube. Produced: jobs. {RESUME}\n"
         )
         assert [debit.state for debit in Ledger(tmp_path / "ledger.sqlite").debits()] == [
             "released",
@@ -413,7 +416,7 @@ class TestWrongUse:
         result = dpcli("release", write_plan(), table, "-o", "out.parquet")
         assert (result.exit_code, result.stderr) == (
             1,
-            "Error: Interrupted. Epsilon 1 is spent all the same. Not produced: cube.\n",
+            f"Error: Interrupted. Epsilon 1 is spent all the same. Not produced: cube. {RESUME}\n",
         )
 
     def test_no_output(self, dpcli: Cli, write_plan: WritePlan, table: Path) -> None:
@@ -456,7 +459,7 @@ class TestWrongUse:
         def broken(*arguments: object, **options: object) -> None:
             raise KeyError("a private value")
 
-        monkeypatch.setattr("dpcli.publish.count", broken)
+        monkeypatch.setattr("dpcli.publish.count_views", broken)
         result = dpcli("release", write_plan(), table, "-o", "out.parquet")
         assert (result.exit_code, result.stderr) == (
             1,

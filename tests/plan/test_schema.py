@@ -16,8 +16,9 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from dpcli.errors import PlanError
+from dpcli.plan.json_schema import json_schema
 from dpcli.plan.load import parse_plan
-from dpcli.plan.schema import Plan, json_schema
+from dpcli.plan.schema import Plan
 
 
 def content(**changes: Any) -> dict[str, Any]:

@@ -1,0 +1,82 @@
+"""PRIVATE: what became of a run that did not end: files to complete, and why others cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from dpcli.errors import OutputError, ReleaseFileError
+from dpcli.plan.schema import CubeRelease, Plan
+from dpcli.privacy.ledger import Ledger
+from dpcli.release.file import open_release
+from dpcli.release.whole import appear, cannot_write, leftovers
+
+Status = Literal["released", "skipped", "resumed", "recovered"]
+
+
+def recovered(
+    plan: Plan, paths: Mapping[str, Path], ledger: Ledger, missing: Sequence[str]
+) -> dict[str, Status]:
+    """Give files their names that the ledger has as released, but that a kill left under a temporary one.
+
+    Such a file is complete, and the ledger has the digest of its content: it is the one draw that its debit
+    has paid for. All other leftovers beside a missing file are removed: what was drawn for a debit and not
+    published must not lie about when the debit is drawn for again.
+    """
+    published: dict[str | None, str] = {
+        debit.content: debit.release
+        for debit in ledger.debits(plan.dataset)
+        if debit.state == "released" and debit.content and debit.plan_digest == plan.digest()
+    }
+    done: dict[str, Status] = {}
+    for name in missing:
+        for part in leftovers(paths[name]):
+            try:
+                if published.get(_content(part)) == name and name not in done:
+                    appear(part, paths[name], replace=False)
+                    done[name] = "recovered"
+                part.unlink(missing_ok=True)
+            except OSError as error:
+                raise OutputError(cannot_write(paths[name], error)) from error
+    return done
+
+
+def _content(part: Path) -> str | None:
+    """Return the digest of what a file holds, if it is a whole release."""
+    try:
+        release = open_release(part)
+        release.verify()
+    except ReleaseFileError:
+        return None
+    return release.metadata.digest
+
+
+def not_resumable(plan: Plan, refused: Sequence[CubeRelease], made: Sequence[str], ledger: Ledger) -> str:
+    """Say for each release why it cannot be made without spending again, and what to do."""
+    states = {
+        debit.release: debit.state
+        for debit in ledger.debits(plan.dataset)
+        if debit.plan_digest == plan.digest()
+    }
+    lines = []
+    for spec in refused:
+        if spec.name not in states:
+            why = "the ledger has no debit for it from this plan as it is written now"
+        elif states[spec.name] == "released":
+            why = "the ledger has it as released, so its file was published or may have been; look for it"
+        elif spec.parallel is not None:
+            why = (
+                f"it is one of the parallel group '{spec.parallel}', whose other releases may be of another"
+                " state of the table"
+            )
+        else:
+            why = "an older dpcli made its debit, and may have published it"
+        lines.append(f"Release '{spec.name}' cannot be resumed: {why}.")
+    lines.append(
+        "Nothing was spent. Without --resume, and with --if-exists skip, what is missing is made anew, which"
+        " spends again."
+    )
+    if made:
+        lines.append(f"Produced: {', '.join(made)}.")
+    return "\n".join(lines)
