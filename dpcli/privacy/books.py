@@ -82,6 +82,9 @@ class Books:
         if entry.kind == "debit":
             group, old = body.pop("group"), body.pop("old", False)
             debit = Debit(**{**body, "epsilon": _exact(body["epsilon"]), "time": entry.time})
+            fields = {**body, "parallel": debit.parallel or ""}
+            if not all(isinstance(value, str) for value in fields.values()):
+                raise TypeError("fields are kept as text")
             if debit.epsilon <= 0 or debit.release_id in self.debits:
                 raise ValueError("no debit")
             self.debits[debit.release_id] = debit

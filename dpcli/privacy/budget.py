@@ -55,7 +55,10 @@ class Balance:
         per = self.budget.per
         if per is None:
             return ""
-        first = period_first_day(period_index(self.today, per) + 1, per)
+        try:
+            first = period_first_day(period_index(self.today, per) + 1, per)
+        except (ValueError, OverflowError):  # the last period of the year 9999
+            return ""
         return f" until the next {per} begins on {first.isoformat()} (UTC)"
 
     def refusal(self, dataset: str, asked: Fraction) -> str:

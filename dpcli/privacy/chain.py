@@ -145,6 +145,7 @@ class Chain:
     def _connect(self, mode: str) -> sqlite3.Connection:
         address = f"{self.path.absolute().as_uri()}?mode={mode}"
         database = sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+        database.text_factory = lambda raw: raw.decode(errors="replace")  # which no digest will fit
         database.execute("PRAGMA synchronous = EXTRA")
         database.execute("PRAGMA fullfsync = ON")  # on macOS a plain fsync stops at the drive's cache
         return database
@@ -154,20 +155,31 @@ class Chain:
         """Turn what SQLite and the system complain of into a sentence."""
         try:
             yield
-        except (sqlite3.Error, OSError) as error:
-            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY:
+        except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
+            code = getattr(error, "sqlite_errorcode", None)
+            if code == sqlite3.SQLITE_FULL:
+                raise OutputError(
+                    f"The ledger {self.path} cannot be written: its disk is full. Free some space there."
+                ) from error
+            if code == sqlite3.SQLITE_BUSY:
                 raise OutputError(
                     f"The ledger {self.path} has been in use by another process for {BUSY_SECONDS} seconds."
                     " Try again when that has ended."
                 ) from error
+            reason = str(error)
+            if isinstance(error, UnicodeDecodeError) or not reason.isprintable():  # it quotes damaged bytes
+                reason = "database disk image is malformed"
             raise OutputError(
-                f"The ledger {self.path} cannot be used ({error}). Check that it is a dpcli ledger and that"
+                f"The ledger {self.path} cannot be used ({reason}). Check that it is a dpcli ledger and that"
                 " its folder can be written, or name another with --ledger."
             ) from error
 
     @contextmanager
     def _transaction(self, database: sqlite3.Connection) -> Iterator[None]:
-        database.execute("PRAGMA journal_mode = DELETE")
+        if database.execute("PRAGMA journal_mode").fetchone() != ("delete",):
+            if format_of(database) != "old":
+                self._read(database)  # a file that is refused is left as it is, in its mode too
+            database.execute("PRAGMA journal_mode = DELETE")
         database.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -196,9 +208,8 @@ class Chain:
         """Return the entries, having checked every number, time, body and digest."""
         form = format_of(database)
         self._refuse_foreign(form)
-        if database.execute("PRAGMA quick_check(1)").fetchone() != (
-            "ok",
-        ):  # rows of a lost page are not there
+        found = database.execute("PRAGMA quick_check(1)").fetchone()
+        if found != ("ok",):  # rows of a lost page are not there
             raise sqlite3.DatabaseError("database disk image is malformed")
         entries: list[Entry] = []
         if form == "empty":
@@ -230,7 +241,8 @@ def _checked(last: Entry | None, number: int, time: Any, kind: Any, text: Any, d
     try:
         if number != start + 1 or digest != seal(before, number, time, kind, text) or time < latest:
             return None
-        body = json.loads(text)
-        return Entry(number, time, kind, body, digest) if canonical(body) == text else None
+        body, moment = json.loads(text), dt.datetime.fromisoformat(time)
+        usual = (canonical(body), moment.tzinfo, moment.isoformat(timespec="seconds")) == (text, dt.UTC, time)
+        return Entry(number, time, kind, body, digest) if usual else None
     except (ValueError, TypeError, RecursionError):
         return None

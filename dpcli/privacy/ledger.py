@@ -129,6 +129,7 @@ class Ledger:
     def set_budget(self, dataset: str, budget: Budget) -> None:
         """Record another budget for a dataset in place of that for the same period, higher or lower."""
         with self._chain.appending(create=True) as chain:
+            Books(chain.entries, chain.now, self.path)  # nothing is added to what cannot be understood
             chain.append("budget", budget_body(dataset, budget))
 
     def budgets(self, dataset: str) -> list[Budget]:

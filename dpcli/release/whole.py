@@ -55,7 +55,8 @@ def appear(temporary: Path, path: Path, *, replace: bool) -> None:
         os.replace(temporary, path)
     else:
         _rename_to_new(temporary, path)
-    _sync(path.parent)
+    with suppress(OSError):  # the file is there, and some file systems cannot sync a folder
+        _sync(path.parent)
 
 
 def leftovers(path: Path) -> list[Path]:
@@ -96,6 +97,7 @@ def cannot_write(path: Path, error: OSError) -> str:
     remedies = {
         errno.ENOSPC: "the disk is full. Free some space or choose another folder",
         errno.EDQUOT: "the disk quota is used up. Free some space or choose another folder",
+        errno.EFBIG: "it is larger than a file may be there. Choose another folder or raise the limit",
         errno.EACCES: "permission denied. Choose another folder or change its permissions",
         errno.EPERM: "permission denied. Choose another folder or change its permissions",
         errno.EROFS: "the file system is read-only. Choose another folder",

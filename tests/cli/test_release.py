@@ -102,6 +102,7 @@ def test_the_file_holds_nothing_that_depends_on_the_table(
 
 RESUME = "When the cause is mended, --resume makes what is missing without spending again."
 
+
 class TestDryRun:
     def test_cost_and_error_without_a_table(self, dpcli: Cli, write_plan: WritePlan, tmp_path: Path) -> None:
         result = dpcli("release", write_plan(epsilon="0.5"), "--dry-run", "--format", "json")
