@@ -21,8 +21,8 @@ def recovered(
     """Give files their names that the ledger has as released, but that a kill left under a temporary one.
 
     Such a file is complete, and the ledger has the digest of its content: it is the one draw that its debit
-    has paid for. All other leftovers beside a missing file are removed: what was drawn for a debit and not
-    published must not lie about when the debit is drawn for again.
+    has paid for. All other leftovers are removed: what was drawn for a debit and not published must not lie
+    about when the debit is drawn for again.
     """
     published: dict[str | None, str] = {
         debit.content: debit.release
@@ -30,15 +30,15 @@ def recovered(
         if debit.state == "released" and debit.content and debit.plan_digest == plan.digest()
     }
     done: dict[str, Status] = {}
-    for name in missing:
-        for part in leftovers(paths[name]):
+    for name, path in paths.items():
+        for part in leftovers(path):
             try:
-                if published.get(_content(part)) == name and name not in done:
-                    appear(part, paths[name], replace=False)
+                if name in missing and name not in done and published.get(_content(part)) == name:
+                    appear(part, path, replace=False)
                     done[name] = "recovered"
                 part.unlink(missing_ok=True)
             except OSError as error:
-                raise OutputError(cannot_write(paths[name], error)) from error
+                raise OutputError(cannot_write(path, error)) from error
     return done
 
 

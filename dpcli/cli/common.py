@@ -164,11 +164,13 @@ ledger_option = click.option(
 
 
 def open_and_warn(output: Output, path: str) -> Cube:
-    """Open a release file; if it is not private, say so."""
+    """Open a release file; say so if it is not private, or is about some rows only."""
     from dpcli import api
     from dpcli.release.guarantee import NOT_PRIVATE
 
     release = api.open_release(path)
     if not release.metadata.private:
         output.warn(f"{path} is {NOT_PRIVATE}")
+    if release.metadata.where is not None:
+        output.note(f"{path} counts only rows where {release.metadata.where}.")
     return release

@@ -27,7 +27,10 @@ SETTLE = "dpcli.privacy.ledger:Ledger.settle"
 WRITE = "dpcli.publish:write_release"
 BATCH = "pyarrow.parquet:ParquetWriter.write_batch"
 TOO_LARGE = "it is larger than a file may be there. Choose another folder or raise the limit."
-SPENT = "Epsilon 1 is spent all the same. Not produced: cube."
+SPENT = (
+    "Epsilon 1 is spent all the same. Not produced: cube. When the cause is mended, --resume makes what is"
+    " missing without spending again."
+)
 
 
 def limit(at: str, size: int) -> dict[str, Any]:

@@ -33,8 +33,8 @@ SYNC = "dpcli.release.whole:_sync"
 # that release's debit (none, reserved or released); and whether its file is there.
 STAGES = {
     "while the folder is tried": ("pathlib:Path.unlink", "before", 1, 2, None, False),
-    "before counting": ("dpcli.publish:count", "before", 1, 2, None, False),
-    "after counting": ("dpcli.publish:count", "after", 1, 2, None, False),
+    "before counting": ("dpcli.publish:count_views", "before", 1, 2, None, False),
+    "after counting": ("dpcli.publish:count_views", "after", 1, 2, None, False),
     "before reserve": (RESERVE, "before", 1, 1, None, False),
     "while reserving, at the budget": (APPEND, "after", 1, 1, None, False),
     "while reserving, at the debit": (APPEND, "after", 2, 3, None, False),
@@ -129,6 +129,30 @@ class TestEveryStage:
         assert len(sound(ledger)) == sum(expected.values())
         self.recovers(driver, three, table, output, ledger, sound)
 
+    @pytest.mark.parametrize("stage", STAGES)
+    def test_what_was_paid_for_is_resumed(
+        self, driver: Any, three: Path, table: Path, ledger: Ledger, sound: Sound, stage: str
+    ) -> None:
+        """--resume completes all that was paid for and spends nothing, wherever the run was killed."""
+        at, when, _, call, state, _ = STAGES[stage]
+        output = table.parent / "out"
+        words = "release", three, table, "-o", output, "--ledger", ledger.path
+        ended = driver.run(table.parent, *words, faults=[BLOCKS, killed(at, when, call)])
+        assert ended["code"] == KILLED, ended
+        before = sound(ledger)
+        resumed = driver.run(table.parent, *words, "--resume")
+        files = sound(ledger)
+        assert before.items() <= files.items()
+        if state is None:
+            assert resumed["code"] == 4, resumed
+            assert not files
+        else:
+            assert resumed["code"] == 0, resumed
+            assert sorted(path.stem for path in files.values()) == ["cube", "jobs", "sexes"]
+            assert [debit.state for debit in ledger.debits()] == ["released"] * 3
+            assert ledger.spent("town") == 1
+            assert parts(output) == []
+
     @pytest.mark.parametrize("when", ["before", "after"])
     def test_a_release_that_is_replaced_is_the_old_or_the_new(
         self, driver: Any, write_plan: WritePlan, table: Path, ledger: Ledger, sound: Sound, when: str
@@ -167,21 +191,22 @@ def test_kills_at_random_moments(
     draw = random.Random(20260401)
     folder = table.parent
 
-    def words(number: int, if_exists: str) -> Sequence[object]:
+    def words(number: int, manner: str) -> Sequence[object]:
         output = folder / f"out{number}"
-        return "release", three, table, "-o", output, "--ledger", ledger.path, "--if-exists", if_exists
+        how = ["--resume"] if manner == "resume" else ["--if-exists", manner]
+        return "release", three, table, "-o", output, "--ledger", ledger.path, *how
 
     seconds, kills, runs = 0.0, 0, 0
     while kills < times:
         runs += 1
         assert runs < 20 * times
-        number, if_exists = draw.randrange(5), draw.choice(["skip", "replace", "replace"])
+        number, manner = draw.randrange(5), draw.choice(["skip", "replace", "replace", "resume"])
         if runs % 20 == 1:  # how long does it take by now?
             whole = driver.run(folder, *words(number, "replace"))
             assert whole["code"] == 0, whole
             seconds = whole["seconds"]
-        ended = driver.run(folder, *words(number, if_exists), kill_after=draw.uniform(0, seconds))
-        assert ended["code"] in (0, KILLED), (runs, ended)
+        ended = driver.run(folder, *words(number, manner), kill_after=draw.uniform(0, seconds))
+        assert ended["code"] in ((0, 4, KILLED) if manner == "resume" else (0, KILLED)), (runs, ended)
         kills += ended["code"] == KILLED
         if (folder / f"out{number}").exists():
             sound(ledger, folder / f"out{number}")

@@ -1,0 +1,221 @@
+"""dpcli release --resume: what was paid for is completed, and never paid for or published twice."""
+
+from __future__ import annotations
+
+import errno
+import json
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from dpcli import publish
+from dpcli.privacy.ledger import Ledger
+from dpcli.release import whole
+from dpcli.release.file import open_release
+
+Cli = Callable[..., Result]
+WritePlan = Callable[..., Path]
+NO_DEBIT = "the ledger has no debit for it from this plan as it is written now"
+
+
+@pytest.fixture
+def plan(write_plan: WritePlan) -> Path:
+    more = "releases:\n  - {name: jobs, cube: [job], epsilon: 0.25}\n"
+    return write_plan(privacy='  budget: "1"', replace=("releases:\n", more))
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger(tmp_path / "ledger.sqlite")
+
+
+@pytest.fixture
+def failed(dpcli: Cli, plan: Path, table: Path, monkeypatch: pytest.MonkeyPatch) -> Result:
+    """A run that fails while it writes its second file."""
+    real = whole._sync
+
+    def full(path: Path) -> None:
+        if "cube" in path.name:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(whole, "_sync", full)
+        result = dpcli("release", plan, table, "-o", "out")
+    assert result.exit_code == 2
+    return result
+
+
+def test_the_missing_file_is_made_and_nothing_is_spent(
+    dpcli: Cli, plan: Path, table: Path, failed: Result, ledger: Ledger
+) -> None:
+    assert "--resume makes what is missing without spending again" in failed.stderr
+    jobs = Path("out/jobs.parquet").read_bytes()
+    result = dpcli("release", plan, table, "-o", "out", "--resume", "--format", "json")
+    assert result.exit_code == 0, result.stderr
+    assert [(row["release"], row["status"]) for row in json.loads(result.stdout)] == [
+        ("jobs", "skipped"),
+        ("cube", "resumed"),
+    ]
+    assert ledger.spent("town") == 1
+    assert [debit.state for debit in ledger.debits()] == ["released", "released"]
+    assert Path("out/jobs.parquet").read_bytes() == jobs
+    assert open_release("out/cube.parquet").metadata.id == ledger.debits()[1].release_id
+    assert dpcli("ledger", "verify", "out/jobs.parquet", "out/cube.parquet").exit_code == 0
+    again = dpcli("release", plan, table, "-o", "out", "--resume")
+    assert again.exit_code == 0
+    assert len(ledger.debits()) == 2
+
+
+def test_what_was_released_is_not_made_again(
+    dpcli: Cli, plan: Path, table: Path, failed: Result, ledger: Ledger
+) -> None:
+    Path("out/jobs.parquet").rename("elsewhere.parquet")
+    result = dpcli("release", plan, table, "-o", "out", "--resume")
+    assert result.exit_code == 4
+    assert result.stderr == (
+        "Error: Release 'jobs' cannot be resumed: the ledger has it as released, so its file was published or"
+        " may have been; look for it.\n"
+        "Nothing was spent. Without --resume, and with --if-exists skip, what is missing is made anew, which"
+        " spends again.\nProduced: cube.\n"
+    )
+    assert sorted(path.name for path in Path("out").iterdir()) == ["cube.parquet"]
+    assert ledger.spent("town") == 1
+
+
+def test_a_changed_plan_has_paid_for_nothing(
+    dpcli: Cli, plan: Path, table: Path, failed: Result, ledger: Ledger
+) -> None:
+    plan.write_text(plan.read_text().replace("range: [0, 9]", "range: [0, 10]"))
+    result = dpcli("release", plan, table, "-o", "out", "--resume")
+    assert result.exit_code == 4
+    assert f"Release 'cube' cannot be resumed: {NO_DEBIT}" in result.stderr
+    assert not Path("out/cube.parquet").exists()
+    assert len(ledger.debits()) == 2
+
+
+def test_nothing_to_resume(dpcli: Cli, plan: Path, table: Path, tmp_path: Path) -> None:
+    result = dpcli("release", plan, table, "-o", "out", "--resume")
+    assert result.exit_code == 4
+    assert f"Release 'jobs' cannot be resumed: {NO_DEBIT}" in result.stderr
+    assert not (tmp_path / "ledger.sqlite").exists()
+
+
+def test_a_parallel_group_is_not_resumed(
+    dpcli: Cli, write_plan: WritePlan, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    halves = "".join(
+        f"  - {{name: {name}, cube: [age], where: \"sex = '{sex}'\", parallel: h}}\n"
+        for name, sex in (("women", "F"), ("men", "M"))
+    )
+    plan = write_plan()
+    text = plan.read_text()
+    plan.write_text(text[: text.index("releases:")] + "releases:\n" + halves)
+    real = publish.write_release
+
+    def broken(path: Path, *arguments: object, **options: object) -> None:
+        if path.name == "men.parquet":
+            raise KeyboardInterrupt
+        real(path, *arguments, **options)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(publish, "write_release", broken)
+        result = dpcli("release", plan, table, "-o", "out")
+    assert (result.exit_code, "--resume" in result.stderr) == (1, False)
+    assert "Epsilon 1 is spent all the same. Not produced: men. Produced: women." in result.stderr
+    result = dpcli("release", plan, table, "-o", "out", "--resume")
+    assert result.exit_code == 4
+    assert "it is one of the parallel group 'h'" in result.stderr
+
+
+class TestLeftUnderATemporaryName:
+    @pytest.fixture
+    def cut(self, dpcli: Cli, plan: Path, table: Path, monkeypatch: pytest.MonkeyPatch) -> Result:
+        """A run that is stopped between the ledger's note and the renaming of its second file."""
+        real = whole._rename_to_new
+
+        def stopped(temporary: Path, path: Path) -> None:
+            if path.name == "cube.parquet":
+                raise OSError(errno.EIO, "Input/output error")
+            real(temporary, path)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(whole, "_rename_to_new", stopped)
+            return dpcli("release", plan, table, "-o", "out")
+
+    def test_it_gets_its_name(self, dpcli: Cli, plan: Path, table: Path, cut: Result, ledger: Ledger) -> None:
+        assert cut.exit_code == 2
+        (part,) = Path("out").glob(".*.part")
+        content = part.read_bytes()
+        result = dpcli("release", plan, table, "-o", "out", "--resume", "--format", "json")
+        assert result.exit_code == 0, result.stderr
+        assert [row["status"] for row in json.loads(result.stdout)] == ["skipped", "recovered"]
+        assert Path("out/cube.parquet").read_bytes() == content
+        assert not list(Path("out").glob(".*.part"))
+        assert ledger.spent("town") == 1
+        assert dpcli("ledger", "verify", "out/cube.parquet").exit_code == 0
+
+    def test_another_draw_for_the_same_debit_never_does(
+        self, dpcli: Cli, plan: Path, table: Path, cut: Result, ledger: Ledger
+    ) -> None:
+        """A file with the right id and another content is not what the ledger has published."""
+        (part,) = Path("out").glob(".*.part")
+        release = open_release(part)
+        counts = release.counts.reshape(-1) + 1
+        part.unlink()
+        metadata = release.metadata.model_copy(update={"blocks": []})
+        whole_path = Path("out/other.parquet")
+        publish.write_release(whole_path, metadata, [counts], replace=True)
+        whole_path.rename(part)
+        result = dpcli("release", plan, table, "-o", "out", "--resume")
+        assert result.exit_code == 4
+        assert "Release 'cube' cannot be resumed: the ledger has it as released" in result.stderr
+        assert sorted(path.name for path in Path("out").iterdir()) == ["jobs.parquet"]
+
+    def test_its_file_is_not_another_one(
+        self, dpcli: Cli, plan: Path, table: Path, cut: Result, ledger: Ledger
+    ) -> None:
+        assert dpcli("release", plan, table, "-o", "out", "--resume").exit_code == 0
+        release = open_release("out/cube.parquet")
+        forged = release.counts.reshape(-1) + 1
+        metadata = release.metadata.model_copy(update={"blocks": []})
+        publish.write_release(Path("out/cube.parquet"), metadata, [forged], replace=True)
+        result = dpcli("ledger", "verify", "out/cube.parquet")
+        assert result.exit_code == 5
+        assert "is not what was published: the ledger" in result.stderr
+
+
+@pytest.mark.parametrize("option", [["--seed", "1"], ["--if-exists", "replace"]])
+def test_options_that_do_not_go_with_it(dpcli: Cli, plan: Path, table: Path, option: list[str]) -> None:
+    result = dpcli("release", plan, table, "-o", "out", "--resume", *option)
+    assert result.exit_code == 2
+    assert f"--resume does not go with {option[0]}" in result.stderr
+
+
+def test_resumed_twice_at_once_one_is_published(
+    dpcli: Cli, plan: Path, table: Path, failed: Result, ledger: Ledger, tmp_path: Path
+) -> None:
+    """The ledger lets a debit be published once, also without the dataset's lock."""
+    debit = ledger.debits()[1]
+    assert ledger.resume(debit.release_id).epsilon == Fraction(3, 4)
+    assert dpcli("release", plan, table, "-o", "out", "--resume").exit_code == 0
+    with pytest.raises(Exception, match="was published or may have been"):
+        ledger.settle(debit.release_id, "released")
+
+
+def test_nobody_else_can_read_what_is_not_published(
+    dpcli: Cli, plan: Path, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, modes = Ledger.settle, []
+
+    def settle(self: Ledger, *arguments: object) -> None:
+        modes.extend(part.stat().st_mode & 0o777 for part in Path("out").glob(".*.part"))
+        real(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Ledger, "settle", settle)
+    assert dpcli("release", plan, table, "-o", "out").exit_code == 0
+    assert modes == [0o600, 0o600]
+    assert Path("out/cube.parquet").stat().st_mode & 0o777 == Path(table).stat().st_mode & 0o777
