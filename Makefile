@@ -36,6 +36,7 @@ bench: $(READY) ## Measure speed as ratios to plain numpy in the same run.
 	$(BIN)/python benchmarks/bounding.py
 	$(BIN)/python benchmarks/release.py
 	$(BIN)/python benchmarks/queries.py
+	$(BIN)/python benchmarks/partition.py
 
 docs: $(READY)  ## Write docs/cli.md from the commands' help.
 	$(BIN)/python docs/make_reference.py

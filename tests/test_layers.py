@@ -38,6 +38,7 @@ LAYERS = [
     "errors",
     "progress",
     "data",
+    "partition",
     "strategy",
     "privacy",
     "mechanisms",
