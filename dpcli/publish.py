@@ -21,7 +21,7 @@ from dpcli.errors import BudgetError, DpcliError, OutputError, UsageError
 from dpcli.estimate.law import unit_variance
 from dpcli.estimate.threshold import Thresholding
 from dpcli.parallel import in_order
-from dpcli.plan.claim import claim_of, debit_of
+from dpcli.plan.claim import claim_of
 from dpcli.plan.design import design
 from dpcli.plan.filters import check_filters, groups_of, view_of
 from dpcli.plan.schema import CubeRelease, Plan
@@ -143,9 +143,9 @@ class _Run:
                 designs.append(design(plan, spec))
         keystream = Keystream.from_os() if self.seed is None else Keystream.from_seed(self.seed)
         cubes = self._counted(todo, [domain for domain, _ in designs], keystream)
-        debits = [paid[spec.name] if paid else debit_of(plan, spec, keystream.token()) for spec in todo]
+        debits = [paid[spec.name] if paid else _debit(plan, spec, keystream.token()) for spec in todo]
         claims = [
-            claim_of(plan, spec, debit, domain, strategy, private=keystream.private)
+            claim_of(plan, spec, debit.release_id, domain, strategy, private=keystream.private)
             for spec, debit, (domain, strategy) in zip(todo, debits, designs, strict=True)
         ]
         if self.seed is not None:  # not private, and so not in the ledger
@@ -232,6 +232,21 @@ def _refuse_seed_on_budget(plan: Plan, ledger: Ledger, fixture: bool) -> None:
             f"Dataset '{plan.dataset}' has a privacy budget, and a release with --seed is not private. If its"
             " table holds invented people only, add --fixture; otherwise leave out --seed."
         )
+
+
+def _debit(plan: Plan, spec: CubeRelease, release_id: str) -> Debit:
+    """Return what a release has to pay."""
+    unit = plan.privacy.unit
+    return Debit(
+        release_id=release_id,
+        dataset=plan.dataset,
+        release=spec.name,
+        epsilon=plan.shares()[spec.name],
+        neighbors=plan.privacy.neighbors,
+        unit="row" if unit is None else f"{unit.column} (at most {unit.max_rows} rows)",
+        plan_digest=plan.digest(),
+        parallel=spec.parallel,
+    )
 
 
 def _unit(plan: Plan, keys: Keystream | None) -> Unit | None:

@@ -1,4 +1,4 @@
-"""What a release will say about itself and what the ledger will, worked out from its plan. No data."""
+"""What a release will say about itself, worked out from its plan. No data."""
 
 from __future__ import annotations
 
@@ -8,36 +8,21 @@ from dpcli import __version__
 from dpcli.data.domain import Domain
 from dpcli.plan.schema import CubeRelease, Plan
 from dpcli.privacy.cost import scale_for
-from dpcli.privacy.ledger import Debit
 from dpcli.release.guarantee import sentences
 from dpcli.release.metadata import Metadata, Noise, Privacy, RowGroup
 from dpcli.strategy.kronecker import Strategy
 
 
-def debit_of(plan: Plan, spec: CubeRelease, release_id: str) -> Debit:
-    """Return what a release has to pay."""
-    unit = plan.privacy.unit
-    return Debit(
-        release_id=release_id,
-        dataset=plan.dataset,
-        release=spec.name,
-        epsilon=plan.shares()[spec.name],
-        neighbors=plan.privacy.neighbors,
-        unit="row" if unit is None else f"{unit.column} (at most {unit.max_rows} rows)",
-        plan_digest=plan.digest(),
-        parallel=spec.parallel,
-    )
-
-
 def claim_of(
-    plan: Plan, spec: CubeRelease, debit: Debit, domain: Domain, strategy: Strategy, *, private: bool
+    plan: Plan, spec: CubeRelease, release_id: str, domain: Domain, strategy: Strategy, *, private: bool
 ) -> Metadata:
     """Describe a release before it is paid for; what is returned was read back as a reader will read it."""
+    epsilon = plan.shares()[spec.name]
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     promise, unit = plan.privacy, plan.privacy.unit
-    scale = scale_for(strategy, debit.epsilon, promise.neighbors, promise.rows_per_person)
+    scale = scale_for(strategy, epsilon, promise.neighbors, promise.rows_per_person)
     claim = Metadata(
-        id=debit.release_id,
+        id=release_id,
         tool=f"dpcli {__version__}",
         created=now if private else None,  # a fixture is the same file every time
         randomness="operating-system" if private else "seeded",
@@ -50,7 +35,7 @@ def claim_of(
         strategy=strategy.describe(),
         noise=Noise(scale=scale),
         privacy=Privacy(
-            epsilon=debit.epsilon,
+            epsilon=epsilon,
             neighbors=promise.neighbors,
             rows_per_person=promise.rows_per_person,
             unit=unit.column if unit else None,
