@@ -193,7 +193,9 @@ def refine(
 
 def measured(release: Release) -> str:
     """Return in words what was measured along each attribute."""
-    return release.metadata.strategy.summary(release.domain.names)
+    words = release.metadata.strategy.summary(release.domain.names)
+    regions = release.metadata.regions
+    return words if regions is None else f"{words}; then the sums of {regions.number:,} regions of cells"
 
 
 def guarantee(release: Release) -> list[str]:

@@ -21,9 +21,11 @@ from dpcli.errors import BudgetError, DpcliError, OutputError, UsageError
 from dpcli.estimate.law import unit_variance
 from dpcli.estimate.threshold import Thresholding
 from dpcli.parallel import in_order
+from dpcli.partition.axes import Neighbourhood
 from dpcli.plan.claim import claim_of
 from dpcli.plan.design import design
 from dpcli.plan.filters import check_filters, groups_of, view_of
+from dpcli.plan.ispe import DEFAULT
 from dpcli.plan.schema import CubeRelease, Plan
 from dpcli.privacy.budget import composed
 from dpcli.privacy.exact import exact_text
@@ -32,11 +34,12 @@ from dpcli.privacy.ledger import Account, Debit, Ledger
 from dpcli.privacy.noise import Keystream
 from dpcli.progress import Progress, Reporter, Silent
 from dpcli.recovery import Status, not_resumable, recovered
-from dpcli.release.file import Release, write_release
+from dpcli.release.file import Regions, Release, write_release
 from dpcli.release.metadata import Metadata
 from dpcli.release.target import IfExists, existing, targets
 from dpcli.strategy.large import inverse_in_place, is_large
 from dpcli.strategy.observation import Observation
+from dpcli.strategy.partition import Partition
 
 
 @dataclass(frozen=True)
@@ -196,9 +199,16 @@ class _Run:
 
     def _write(self, spec: CubeRelease, claim: Metadata, probe: Probe, progress: Progress) -> None:
         """Draw, and write one file; it appears when the ledger has it as released."""
-        observation = probe.measure(claim.strategy, claim.privacy.epsilon)
+        observation = probe.measure(claim.strategy, self.plan.cell_epsilon(spec))
         if observation.scale != claim.noise.scale:
             raise AssertionError("the noise drawn is not the noise that the file would state")
+        blocks, regions = _counts(spec, observation), None
+        if claim.regions is not None:
+            cells = np.concatenate(list(blocks))
+            regions = self._regions(spec, claim, cells, probe)
+            number = len(regions.counts)
+            claim = claim.model_copy(update={"regions": claim.regions.model_copy(update={"number": number})})
+            blocks = iter([cells])
 
         def settle(complete: Metadata) -> None:
             self.ledger.settle(complete.id, "released", complete.digest)
@@ -206,11 +216,25 @@ class _Run:
         write_release(
             self.paths[spec.name],
             claim,
-            _counts(spec, observation),
+            blocks,
             replace=self.replace,
+            regions=regions,
             progress=progress,
             before_it_appears=settle if self.seed is None else None,
         )
+
+    def _regions(self, spec: CubeRelease, claim: Metadata, cells: NDArray[Any], probe: Probe) -> Regions:
+        """Grow regions from the noisy cells, and measure their sums with what epsilon is left."""
+        with self.reporter.stage(f"Growing regions for {spec.name}"):
+            noisy = cells.reshape(claim.domain.shape)
+            sd = unit_variance(claim.noise.scale) ** 0.5
+            partitioning = (spec.ispe or DEFAULT).partitioning()
+            labels = partitioning.regions(noisy, sd, Neighbourhood.of(claim.domain))
+        rest = claim.privacy.epsilon - self.plan.cell_epsilon(spec)
+        measured = probe.measure_regions(Partition(labels), rest)
+        if claim.regions is None or measured.scale != claim.regions.scale:
+            raise AssertionError("the noise drawn is not the noise that the file would state")
+        return Regions(labels, measured.counts)
 
 
 def _counts(spec: CubeRelease, observation: Observation) -> Iterator[NDArray[Any]]:

@@ -60,7 +60,8 @@ def _summary(release: Release) -> dict[str, str]:
         **({"refined": "by threshold: answers have no interval"} if metadata.steps else {}),
         "epsilon": f"{exact_text(metadata.privacy.epsilon)}, {metadata.privacy.neighbors} neighbours"
         f" (recomputed from strategy and noise: {exact_text(metadata.spent())})",
-        "noise": f"{metadata.noise.law}, scale {exact_text(metadata.noise.scale)}",
+        "noise": f"{metadata.noise.law}, scale {exact_text(metadata.noise.scale)}"
+        + (f"; on regions {exact_text(metadata.regions.scale)}" if metadata.regions else ""),
         "randomness": metadata.randomness if metadata.private else "seeded: NOT PRIVATE",
     }
 

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 OPTIONS: dict[str, tuple[str, ...]] = {
     "laplace": (),
     "privelet": ("direct", "workload"),
-    "hierarchical": ("branching", "levels"),
+    "hierarchical": ("branching", "levels", "split"),
     "optimized": ("workload",),
+    "ispe": ("ispe",),
     "auto": ("workload",),
 }
 """Each mechanism with the options of a release that it takes."""
@@ -38,6 +39,10 @@ class Options:
     """The number of children of a node in a tree over an ordered attribute."""
     levels: tuple[int, ...] | None = None
     """The levels of such a tree measured besides the cells (level 0); by default all and the root."""
+    split: Literal["equal", "geometric"] = "equal"
+    """How epsilon is split over the levels of a tree; geometric halves it from each to the next coarser."""
+    ispe: Any = None
+    """How regions are found between ispe's two measurements."""
     scale_per_norm: float | None = None
     """The noise scale of a strategy of norm 1, if known: narrow noise is a little better than λ² says."""
     workload: Any = "random"

@@ -9,17 +9,24 @@ from __future__ import annotations
 from dpcli.data.attributes import Attribute, Nominal
 from dpcli.data.domain import Domain
 from dpcli.mechanisms import Options
-from dpcli.strategy.axis import Axis
 from dpcli.strategy.kronecker import Strategy
-from dpcli.strategy.tree import Tree
+from dpcli.strategy.tree import MOST_WEIGHT, Tree
 
 
 def strategy(domain: Domain, options: Options) -> Strategy:
     """A tree along every attribute."""
-    return Strategy(tuple(_tree(attribute, options) for attribute in domain.attributes))
+    trees = [_tree(attribute, options) for attribute in domain.attributes]
+    return Strategy(tuple(_halved(tree) if options.split == "geometric" else tree for tree in trees))
 
 
-def _tree(attribute: Attribute, options: Options) -> Axis:
+def _halved(tree: Tree) -> Tree:
+    """Give each level half of the epsilon of the next finer one (ISPE §5: α·2^(h−L−1) on level h of L)."""
+    last = len(tree.levels) - 1
+    weights = tuple(min(2 ** (last - level), MOST_WEIGHT) for level in range(len(tree.levels)))
+    return Tree(tree.size, tree.levels, weights)
+
+
+def _tree(attribute: Attribute, options: Options) -> Tree:
     if attribute.ordered:
         if options.levels is None:
             return Tree.kary(attribute.size, options.branching)

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf, isfinite
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcli.partition.method import THRESHOLD, Criterion
 from dpcli.partition.neighbours import FloatArray, Groups, IntArray, runs_of_axes, steps
-
-Criterion = Literal["running-mean", "frontier"]
-
-THRESHOLD = 6.0
-"""ξ of ISPE's experiments (Table 1)."""
 
 Step = tuple[int, ...]
 

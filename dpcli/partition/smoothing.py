@@ -5,27 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise, product
 from math import isfinite
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcli.partition.method import ITERATIONS, SIGMA, SIZE, Smoothing
 from dpcli.partition.neighbours import FloatArray, Groups, IntArray, longest_run, runs_of_axes
-
-Method = Literal["gaussian", "median", "none"]
-
-ITERATIONS = 5
-"""n_it of ISPE's experiments (Table 1)."""
-SIGMA = 0.5
-"""σ of the mask that ISPE prints in Appendix B; the text names no σ, its nine entries do."""
-SIZE = 3
-"""The side of that mask."""
 
 
 def smooth(
     counts: NDArray[np.floating] | NDArray[np.integer],
     *,
-    method: Method = "gaussian",
+    method: Smoothing = "gaussian",
     iterations: int = ITERATIONS,
     sigma: float = SIGMA,
     size: int = SIZE,
@@ -69,7 +61,7 @@ def smooth(
 def check(
     shape: Sequence[int],
     *,
-    method: Method = "gaussian",
+    method: Smoothing = "gaussian",
     iterations: int = ITERATIONS,
     sigma: float = SIGMA,
     size: int = SIZE,
@@ -81,8 +73,10 @@ def check(
     A window may be no wider than the longest run of any axis it is moved along. The smallest, 3, may be: over
     two categories the mirrored edge is the third.
     """
-    if method not in get_args(Method):
-        raise ValueError(f"the smoothing method must be one of {', '.join(get_args(Method))}, not {method!r}")
+    if method not in get_args(Smoothing):
+        raise ValueError(
+            f"the smoothing method must be one of {', '.join(get_args(Smoothing))}, not {method!r}"
+        )
     if not all(shape):
         raise ValueError("there are no cells to smooth")
     axes = _smoothed_axes(shape, groups, ordered)

@@ -9,8 +9,9 @@ from dpcli.data.domain import Domain
 from dpcli.plan.schema import CubeRelease, Plan
 from dpcli.privacy.cost import scale_for
 from dpcli.release.guarantee import sentences
-from dpcli.release.metadata import Metadata, Noise, Privacy, RowGroup
+from dpcli.release.metadata import MeasuredRegions, Metadata, Noise, Privacy, RowGroup
 from dpcli.strategy.kronecker import Strategy
+from dpcli.strategy.partition import Partition
 
 
 def claim_of(
@@ -20,7 +21,12 @@ def claim_of(
     epsilon = plan.shares()[spec.name]
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     promise, unit = plan.privacy, plan.privacy.unit
-    scale = scale_for(strategy, epsilon, promise.neighbors, promise.rows_per_person)
+    cells = plan.cell_epsilon(spec)
+    scale = scale_for(strategy, cells, promise.neighbors, promise.rows_per_person)
+    regions = None
+    if spec.mechanism == "ispe":
+        rest = scale_for(Partition, epsilon - cells, promise.neighbors, promise.rows_per_person)
+        regions = MeasuredRegions(scale=rest)  # how many there will be is not known yet
     claim = Metadata(
         id=release_id,
         tool=f"dpcli {__version__}",
@@ -34,6 +40,7 @@ def claim_of(
         where=spec.where,
         strategy=strategy.describe(),
         noise=Noise(scale=scale),
+        regions=regions,
         privacy=Privacy(
             epsilon=epsilon,
             neighbors=promise.neighbors,

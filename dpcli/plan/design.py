@@ -32,7 +32,7 @@ def design(plan: Plan, spec: CubeRelease) -> tuple[Domain, Strategy]:
             " Write direct: none, or leave out refine."
         )
     weight = prod(int(axis.weights.max()) for axis in strategy.inner)
-    epsilon, privacy = plan.shares()[spec.name], plan.privacy
+    epsilon, privacy = plan.cell_epsilon(spec), plan.privacy
     if scale_for(strategy, epsilon, privacy.neighbors, privacy.rows_per_person) * weight > WIDEST_SCALE:
         less = "mechanism: laplace, or " if spec.mechanism != "laplace" else ""
         fewer = "a smaller max_rows, or " if privacy.rows_per_person > 1 else ""
@@ -70,7 +70,7 @@ def _check_memory(spec: CubeRelease, domain: Domain, strategy: Strategy) -> None
 def options_of(plan: Plan, spec: CubeRelease, domain: Domain) -> Options:
     """Return what a release asks of its mechanism, its workload's conditions turned into queries."""
     cells = Strategy(tuple(map(Identity, domain.shape)))
-    scale = scale_for(cells, plan.shares()[spec.name], plan.privacy.neighbors, plan.privacy.rows_per_person)
+    scale = scale_for(cells, plan.cell_epsilon(spec), plan.privacy.neighbors, plan.privacy.rows_per_person)
     options = replace(spec.options(), scale_per_norm=float(scale))
     if isinstance(options.workload, tuple):
         return replace(options, workload=_listed(spec.name, options.workload, domain))

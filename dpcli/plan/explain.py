@@ -74,7 +74,8 @@ def explain(plan: Plan) -> list[Prospect]:
     """Return for each release what every mechanism would give, best first."""
     found = []
     for spec in plan.releases:
-        prospects = [_prospect(plan, spec, name) for name in NAMES]
+        named = [name for name in NAMES if name != "ispe" or spec.mechanism == "ispe"]
+        prospects = [_prospect(plan, spec, name) for name in named]
         found += sorted(prospects, key=lambda p: (float(f"{p.rmse:.3g}"), not p.planned, p.mechanism))
     return found
 
@@ -110,7 +111,8 @@ def _prospect(plan: Plan, spec: CubeRelease, mechanism: str) -> Prospect:
     strategy = strategy_of(mechanism, domain, Options(**taken))
     workload = workload_of(domain, asked)
     epsilon = plan.shares()[spec.name]
-    scale = scale_for(strategy, epsilon, plan.privacy.neighbors, plan.privacy.rows_per_person)
+    cells = plan.cell_epsilon(spec) if mechanism == "ispe" else epsilon
+    scale = scale_for(strategy, cells, plan.privacy.neighbors, plan.privacy.rows_per_person)
     worst, query = worst_query(workload, strategy, domain, _conditions(spec, domain))
     unit = noise_variance(strategy.axes, float(scale))
     return Prospect(

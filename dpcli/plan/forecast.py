@@ -61,7 +61,8 @@ def forecast(plan: Plan, level: float = 0.95) -> list[Forecast]:
     for spec in plan.releases:
         domain, strategy = design(plan, spec)
         epsilon = plan.shares()[spec.name]
-        scale = scale_for(strategy, epsilon, plan.privacy.neighbors, plan.privacy.rows_per_person)
+        cells = plan.cell_epsilon(spec)
+        scale = scale_for(strategy, cells, plan.privacy.neighbors, plan.privacy.rows_per_person)
         workload = workload_of(domain, options_of(plan, spec, domain))
         unit = noise_variance(strategy.axes, float(scale))
         cell, half, _ = error_of(_first_cell(domain), strategy, scale, level)

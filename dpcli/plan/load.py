@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails
 from dpcli.data.attributes import Binned, Boolean, Dates, Nominal
 from dpcli.data.hierarchy import Hierarchy
 from dpcli.errors import PlanError, did_you_mean, listed
+from dpcli.plan.ispe import Ispe
 from dpcli.plan.located import Located, read_yaml
 from dpcli.plan.promise import PeriodBudget, Privacy, PrivacyUnit
 from dpcli.plan.schema import CubeRelease, InconsistentPlanError, Path, Plan, Problem
@@ -204,13 +205,15 @@ def _allowed_keys(loc: Path) -> list[str]:
         model = PrivacyUnit
     if loc[:2] == ("privacy", "budget") and len(loc) > 2:
         model = PeriodBudget
+    if loc[:1] == ("releases",) and loc[2:3] == ("ispe",) and len(loc) > 3:
+        model = Ispe
     return sorted(model.model_fields, key=lambda key: (key in ("outside", "missing"), key != "kind"))
 
 
 def _unknown_key(path: Path, allowed: list[str]) -> str:
     if path[0] == "attributes" and path[-1] == "hierarchy":
         return "only a nominal attribute has a hierarchy; write kind: nominal, or leave the hierarchy out"
-    return f"unknown key.{did_you_mean(str(path[-1]), allowed)} Allowed here: {listed(allowed)}"
+    return f"unknown key.{did_you_mean(str(path[-1]), allowed)} Allowed here: {listed(allowed, most=20)}"
 
 
 def _near(given: Any, choices: list[str] | tuple[str, ...]) -> str:

@@ -15,37 +15,31 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    PlainValidator,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, model_validator
 
 from dpcli.data.attributes import AnyAttribute
 from dpcli.data.domain import Domain
 from dpcli.errors import did_you_mean, listed
-from dpcli.mechanisms import NAMES, OPTIONS, Options
+from dpcli.plan.cube_release import (
+    RESERVED,
+    AttributeName,
+    CubeRelease,
+    DatasetName,
+    InconsistentPlanError,
+    Path,
+    Problem,
+)
+from dpcli.plan.ispe import DEFAULT
+from dpcli.plan.ispe import MOST_CELLS as MOST_ISPE_CELLS
 from dpcli.plan.promise import Privacy, Strict
 from dpcli.privacy.budget import composed
-from dpcli.privacy.exact import SMALLEST, Epsilon, exact_text
+from dpcli.privacy.exact import SMALLEST, exact_text
+
+__all__ = ["RESERVED", "VERSION", "CubeRelease", "InconsistentPlanError", "Path", "Plan", "Problem"]
 
 VERSION = 1
-RESERVED = ("count",)  # columns of a release file that are not attributes
 BYTES_PER_CELL = 9
 MOST_CELLS = 2**62
-
-Path = tuple[str | int, ...]
-Problem = tuple[Path, str]
-
-
-class InconsistentPlanError(ValueError):
-    """Keys of a plan that don't fit each other: for each problem, the path of the key to look at."""
-
-    def __init__(self, found: list[Problem]) -> None:
-        self.found = found
-        super().__init__("; ".join(text for _, text in found))
 
 
 def _version(value: Any) -> int:
@@ -54,165 +48,7 @@ def _version(value: Any) -> int:
     return VERSION
 
 
-def _spelt(pattern: str, others: str) -> AfterValidator:
-    """Refuse a name that does not match, in plain words."""
-
-    def check(name: str) -> str:
-        if not re.fullmatch(pattern, name, re.ASCII):
-            raise ValueError(
-                f"must be 1 to 100 letters, digits, {others} or underscores,"
-                " and start with a letter, digit or underscore"
-            )
-        return name
-
-    return AfterValidator(check)
-
-
-def _attribute_name(name: str) -> str:
-    if not name.strip() or not name.isprintable():
-        raise ValueError("an attribute's name must be the name of a column, in visible characters")
-    if name.casefold() in RESERVED:
-        raise ValueError(
-            f"an attribute can't be called '{name}', because the release file has a column of that name;"
-            " rename the column in the table"
-        )
-    return name
-
-
-def _distinct(names: tuple[str, ...]) -> tuple[str, ...]:
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(f"has {listed(map(repr, twice))} more than once; name each attribute once")
-    return names
-
-
-def _registered(name: str) -> str:
-    if name not in NAMES:
-        raise ValueError(
-            f"{name!r} is not a mechanism.{did_you_mean(name, NAMES)} Choose one of: {listed(NAMES)}"
-        )
-    return name
-
-
-def _word_or_list(words: tuple[str, ...], what: str) -> PlainValidator:
-    """Take one of some words, or a list of texts that is not empty."""
-
-    def check(value: Any) -> str | tuple[str, ...]:
-        if isinstance(value, (list, tuple)) and value and all(isinstance(item, str) for item in value):
-            return tuple(value)
-        if not isinstance(value, str) or value not in words:
-            near = did_you_mean(value, words) if isinstance(value, str) else ""
-            raise ValueError(f"must be {', '.join(words)}, or a list of {what}.{near}")
-        return value
-
-    return PlainValidator(check, json_schema_input_type=Literal[words] | list[str])
-
-
 Version = Annotated[Literal[1], BeforeValidator(_version)]
-DatasetName = Annotated[str, _spelt(r"\w[\w.-]{0,99}", "dots, hyphens")]
-ReleaseName = Annotated[str, _spelt(r"\w[\w-]{0,99}", "hyphens")]
-AttributeName = Annotated[str, AfterValidator(_attribute_name)]
-Direct = Annotated[Any, _word_or_list(("auto", "none"), "attributes")]
-WorkloadKind = Annotated[Any, _word_or_list(("random", "ranges", "prefixes"), "conditions")]
-
-
-class CubeRelease(Strict):
-    """A release of noisy counts for every combination of some attributes' categories."""
-
-    name: ReleaseName = Field(
-        description="The release's name, also of its file: letters, digits, hyphens and underscores."
-    )
-    cube: Annotated[tuple[str, ...], AfterValidator(_distinct)] = Field(
-        min_length=1, description="The attributes that span the cube, in the order of its axes."
-    )
-    mechanism: Annotated[str, AfterValidator(_registered)] = Field(
-        "laplace", description="How the counts are measured."
-    )
-    direct: Direct | None = Field(
-        None,
-        description=(
-            "For privelet: the attributes that are not transformed (Privelet+), 'none', or 'auto' (default)"
-            " for those that make the expected error least."
-        ),
-    )
-    branching: int | None = Field(
-        None, ge=2, le=10**6, description="For hierarchical: the children of a node; 2 by default."
-    )
-    levels: tuple[Annotated[int, Field(ge=0, le=60)], ...] | None = Field(
-        None,
-        description=(
-            "For hierarchical: the levels measured besides the cells, level j having groups of branching^j"
-            " cells; by default all of them and the total."
-        ),
-    )
-    workload: WorkloadKind | None = Field(
-        None,
-        description=(
-            "For privelet, optimized and auto: what to be good at. 'random' (default): ranges and hierarchy"
-            " nodes on some or all attributes; 'ranges': ranges of any width on all of them; 'prefixes':"
-            " ranges from the lowest value; or a list of conditions as in a query."
-        ),
-    )
-    refine: tuple[Literal["threshold"], ...] = Field(
-        (), description="Steps of post-processing: 'threshold' is Privelet*'s soft thresholding."
-    )
-    where: Annotated[str, Field(min_length=1)] | None = Field(
-        None,
-        description=(
-            "Which rows are counted: a condition as in a query, on any of the plan's attributes; without it,"
-            " all. It is published with the release."
-        ),
-    )
-    parallel: ReleaseName | None = Field(
-        None,
-        description=(
-            "The name of a group of releases that count different rows, by their 'where'. Together they cost"
-            " the largest epsilon among them; that no row is in two of them is checked."
-        ),
-    )
-    epsilon: Epsilon | None = Field(
-        None,
-        description=(
-            "This release's share of the plan's epsilon; without it, an equal part of what is left, or as"
-            " much as the largest in its parallel group."
-        ),
-    )
-    max_cells: int = Field(
-        200_000_000, ge=1, description="The most cells that the cube may have; larger ones are refused."
-    )
-
-    @model_validator(mode="after")
-    def _options_fit_the_mechanism(self) -> CubeRelease:
-        found: list[Problem] = []
-        for option in ("direct", "branching", "levels", "workload"):
-            takers = [name for name, options in OPTIONS.items() if option in options]
-            if getattr(self, option) is not None and self.mechanism not in takers:
-                found.append(((option,), f"goes with {listed(takers)}, not with {self.mechanism}"))
-        if isinstance(self.direct, tuple):
-            for name in self.direct:
-                if name not in self.cube:
-                    found.append(
-                        (("direct",), f"{name!r} is not in the cube.{did_you_mean(name, self.cube)}")
-                    )
-        if "threshold" in self.refine and self.mechanism != "privelet":
-            found.append((("refine",), f"threshold goes with privelet, not with {self.mechanism}"))
-        if self.parallel is not None and self.where is None:
-            found.append(
-                (("parallel",), "needs a 'where' that no other release of the group shares rows with")
-            )
-        if found:
-            raise InconsistentPlanError(found)
-        return self
-
-    @property
-    def group(self) -> tuple[str, str]:
-        """What this release is composed with: its parallel group, or itself alone."""
-        return ("alone", self.name) if self.parallel is None else ("parallel", self.parallel)
-
-    def options(self) -> Options:
-        """Return what this release asks of its mechanism."""
-        asked = {name: getattr(self, name) for name in OPTIONS[self.mechanism]}
-        return Options(**{name: value for name, value in asked.items() if value is not None})
 
 
 class Plan(Strict):
@@ -277,6 +113,25 @@ class Plan(Strict):
             cells = 0 if unknown else self.domain_of(release).size
             if cells > release.max_cells or cells >= MOST_CELLS:
                 yield ("releases", place, "cube"), _too_large(cells, release.max_cells)
+            elif release.mechanism == "ispe" and cells:
+                yield from self._ispe_problems(place, release, cells)
+
+    def _ispe_problems(self, place: int, release: CubeRelease, cells: int) -> Iterator[Problem]:
+        if cells > MOST_ISPE_CELLS:
+            yield (
+                ("releases", place, "cube"),
+                f"the cube has {cells:,} cells, and ispe takes {MOST_ISPE_CELLS:,} at most; use wider bins,"
+                " fewer attributes, or another mechanism",
+            )
+        from dpcli.partition.axes import Neighbourhood  # and numpy, which other plans do without
+
+        domain = self.domain_of(release)
+        try:
+            partitioning = (release.ispe or DEFAULT).partitioning()
+            partitioning.check(domain.shape, Neighbourhood.of(domain))
+        except ValueError as error:
+            text = re.sub(r"axis (\d+)", lambda found: f"'{domain.names[int(found[1])]}'", str(error))
+            yield ("releases", place, "ispe"), text
 
     def _epsilon_problems(self) -> Iterator[Problem]:
         total = self.privacy.epsilon
@@ -324,6 +179,10 @@ class Plan(Strict):
         """Return what all releases cost together: the largest epsilon of each group, summed over groups."""
         shares = self.shares()
         return composed((release.group, shares[release.name]) for release in self.releases)
+
+    def cell_epsilon(self, release: CubeRelease) -> Fraction:
+        """Return the part of a release's epsilon that pays for its cells: ispe keeps some for its regions."""
+        return self.shares()[release.name] * release.cell_share
 
     def domain_of(self, release: CubeRelease) -> Domain:
         """Return the domain of a release's cube."""

@@ -6,16 +6,22 @@ Release files are checked with the same functions, so this module holds no secre
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Literal
-
-from dpcli.strategy.kronecker import Strategy
+from typing import Literal, Protocol
 
 Neighbors = Literal["add-remove", "replace-one"]
 WIDEST_SCALE = 2**40
 """The widest noise that can be drawn exactly in 64 bits; see :mod:`dpcli.privacy.noise`."""
 
 
-def sensitivity(strategy: Strategy, neighbors: Neighbors, rows_per_unit: int) -> Fraction:
+class Measured(Protocol):
+    """What is measured: a matrix A of integers with a weight w_i for each row."""
+
+    @property
+    def norm(self) -> Fraction:
+        """max_j Σ_i |A_ij| / w_i."""
+
+
+def sensitivity(strategy: Measured, neighbors: Neighbors, rows_per_unit: int) -> Fraction:
     """Return Δ = r · n · max_j Σ_i |A_ij| / w_i, the weighted L1 distance between neighbours' coefficients.
 
     r is the number of rows that one person may own: the plan's ``max_rows``, which
@@ -30,12 +36,12 @@ def sensitivity(strategy: Strategy, neighbors: Neighbors, rows_per_unit: int) ->
     return strategy.norm * {"add-remove": 1, "replace-one": 2}[neighbors] * rows_per_unit
 
 
-def scale_for(strategy: Strategy, epsilon: Fraction, neighbors: Neighbors, rows_per_unit: int) -> Fraction:
+def scale_for(strategy: Measured, epsilon: Fraction, neighbors: Neighbors, rows_per_unit: int) -> Fraction:
     """Return the noise scale λ = Δ / epsilon at which measuring the strategy costs epsilon."""
     return sensitivity(strategy, neighbors, rows_per_unit) / epsilon
 
 
-def cost(strategy: Strategy, scale: Fraction, neighbors: Neighbors, rows_per_unit: int) -> Fraction:
+def cost(strategy: Measured, scale: Fraction, neighbors: Neighbors, rows_per_unit: int) -> Fraction:
     """Return the epsilon spent by measuring the strategy with discrete Laplace noise of scale λ·w_i.
 
     Proof: the noise on coefficient i has P(z) ∝ exp(−|z| / (λ w_i)) on the integers. For neighbours with

@@ -1,7 +1,8 @@
 """The release file: tidy Parquet, one row per cell in C order, self-describing, whole or not there at all.
 
-One dictionary-encoded column per attribute holds its real labels, and ``count`` the noisy count. Each
-block of cells is one row group.
+One dictionary-encoded column per attribute holds its real labels, and ``count`` the noisy count; by ispe
+``region`` holds the number of the cell's region and ``region_count`` that region's noisy count. Each block of
+cells is one row group.
 """
 
 from __future__ import annotations
@@ -28,10 +29,20 @@ from dpcli.release.metadata import Metadata, RowGroup
 from dpcli.release.whole import whole_file
 
 KEY = b"dpcli"
-COUNT = "count"
+COUNT, REGION, REGION_COUNT = "count", "region", "region_count"
 ROW_GROUP = 1 << 20
 MOST_COUNT = 2**53
 Progress = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class Regions:
+    """What ispe measured second."""
+
+    labels: NDArray[np.int64]
+    """The region of each cell, in the cube's shape."""
+    counts: NDArray[np.int64]
+    """The noisy count of each region."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +83,31 @@ class Release:
         return values
 
     @cached_property
+    def regions(self) -> Regions:
+        """Each cell's region and the regions' noisy counts, of a release by ispe, checked."""
+        parts = list(in_order(self._region_block, range(len(self.metadata.blocks))))
+        labels, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
+        number = self.metadata.regions.number if self.metadata.regions else 0
+        first = np.unique(labels, return_index=True)
+        if len(first[0]) != number or not np.array_equal(first[0], np.arange(number)):
+            raise ReleaseFileError(f"{self.path} is damaged: its regions are not numbered as they should be.")
+        of_region = counts[first[1]]
+        if not np.array_equal(of_region[labels], counts):
+            raise ReleaseFileError(f"{self.path} is damaged: cells of one region differ in its count.")
+        return Regions(labels.reshape(self.domain.shape), of_region)
+
+    def _region_block(self, group: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        try:
+            with pq.ParquetFile(self.path, metadata=self._footer, memory_map=True) as file:
+                table = file.read_row_group(group, columns=[REGION, REGION_COUNT], use_threads=False)
+            values = [np.from_dlpack(column.combine_chunks()) for column in table.itercolumns()]
+        except (pa.ArrowException, OSError, IndexError):
+            raise ReleaseFileError(f"{self.path} is damaged: its regions cannot be read.") from None
+        if _sha256(*values) != self.metadata.blocks[group].regions:
+            raise ReleaseFileError(f"{self.path} is damaged: its regions do not match their digest.")
+        return values[0], values[1]
+
+    @cached_property
     def counts(self) -> NDArray[Any]:
         """All noisy counts as an array with one axis per attribute."""
         whole, start = np.empty(self.domain.size, self.dtype), 0
@@ -87,6 +123,8 @@ class Release:
     def verify(self) -> None:
         """Read everything, and check counts against their digests and labels against the domain."""
         start = 0
+        if self.metadata.regions is not None:
+            _ = self.regions
         labels = _LabelColumns(self.domain)
         try:
             with pq.ParquetFile(self.path, memory_map=True, page_checksum_verification=True) as file:
@@ -146,10 +184,13 @@ def write_release(
     blocks: Iterable[NDArray[Any]],
     *,
     replace: bool,
+    regions: Regions | None = None,
     progress: Progress | None = None,
     before_it_appears: Callable[[Metadata], None] | None = None,
 ) -> None:
     """Write blocks of counts, in C order, with ``metadata`` (its ``blocks`` are filled in here).
+
+    ``regions`` go with a release by ispe.
 
     ``before_it_appears`` is given the metadata as written; see :func:`dpcli.release.whole.whole_file`.
     """
@@ -175,9 +216,11 @@ def write_release(
                         write_page_checksum=True,
                         write_statistics=list(domain.names),
                     )
-                arrays = [*columns.rows(cells, cells + len(values)), pa.array(values)]
+                more = _of_cells(regions, cells, cells + len(values)) if regions else []
+                arrays = [*columns.rows(cells, cells + len(values)), *map(pa.array, (values, *more))]
                 writer.write_batch(pa.record_batch(arrays, schema=writer.schema), row_group_size=len(values))
-                written.append(RowGroup(rows=len(values), sha256=_sha256(values)))
+                sealed = _sha256(*more) if more else None
+                written.append(RowGroup(rows=len(values), sha256=_sha256(values), regions=sealed))
                 cells += len(values)
                 if progress is not None:
                     progress(cells / domain.size)
@@ -194,7 +237,15 @@ def _schema(metadata: Metadata) -> pa.Schema:
     """Return the columns of a release's file: whole counts where every cell was measured by itself."""
     labels = zip(metadata.domain.names, map(_label_type, metadata.domain.attributes), strict=True)
     fields = [pa.field(name, kind) for name, kind in labels]
-    return pa.schema([*fields, pa.field(COUNT, pa.int64() if metadata.whole else pa.float64(), False)])
+    more = [REGION, REGION_COUNT] if metadata.regions is not None else []
+    fields.append(pa.field(COUNT, pa.int64() if metadata.whole else pa.float64(), False))
+    return pa.schema([*fields, *(pa.field(name, pa.int64(), False) for name in more)])
+
+
+def _of_cells(regions: Regions, start: int, stop: int) -> list[NDArray[np.int64]]:
+    """Return the regions of some cells, and those regions' counts."""
+    labels = regions.labels.reshape(-1)[start:stop]
+    return [labels, regions.counts[labels]]
 
 
 def _row_groups(blocks: Iterable[NDArray[Any]]) -> Iterator[NDArray[Any]]:
@@ -248,6 +299,9 @@ def _dictionary(attribute: Attribute) -> _Dictionary:
     return _Dictionary(pa.array(named, kind.value_type), null, kind)
 
 
-def _sha256(values: NDArray[Any]) -> str:
-    little = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
-    return hashlib.sha256(little.view(np.uint8).data).hexdigest()
+def _sha256(*columns: NDArray[Any]) -> str:
+    found = hashlib.sha256()
+    for values in columns:
+        little = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
+        found.update(little.view(np.uint8).data)
+    return found.hexdigest()

@@ -60,6 +60,14 @@ def sentences(metadata: Metadata) -> list[str]:
         "Other releases about the same people add to epsilon; the curator's ledger adds them up, this file"
         " does not.",
     ]
+    if metadata.regions is not None:
+        second = exact_text(metadata.regions.scale)
+        factor = f"{1 if privacy.neighbors == 'add-remove' else 2} for {privacy.neighbors}"
+        words[3] += (
+            f" To this come the counts of {metadata.regions.number:,} regions, each cell being in one, with"
+            f" noise of scale {second}: norm 1, times {factor}, times {rows}, divided by {second}. The regions"
+            " were worked out from the noisy cells alone."
+        )
     if metadata.where is not None:
         words.insert(2, f"Only rows that satisfy a public condition are counted: {metadata.where}.")
     return (

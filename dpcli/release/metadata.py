@@ -20,6 +20,7 @@ from dpcli.mechanisms import NAMES
 from dpcli.privacy.cost import WIDEST_SCALE, Neighbors, cost
 from dpcli.privacy.exact import Exact, exact_text
 from dpcli.strategy.kronecker import Strategy
+from dpcli.strategy.partition import Partition
 
 FORMAT = "dpcli release"
 VERSION = 1
@@ -52,10 +53,21 @@ class Noise(_Part):
 
 
 class RowGroup(_Part):
-    """One block of cells: how many, and the SHA-256 of their counts as little-endian 64-bit numbers."""
+    """One block of cells: how many, and the SHA-256 of their counts as little-endian 64-bit numbers.
+
+    ``regions`` is that of their regions, then their regions' counts.
+    """
 
     rows: int
     sha256: str
+    regions: str | None = None
+
+
+class MeasuredRegions(_Part):
+    """The second measurement of ispe: the sums of how many regions, with noise of this scale on each."""
+
+    scale: Exact
+    number: int = Field(default=0, ge=0)
 
 
 class Metadata(_Part):
@@ -75,6 +87,7 @@ class Metadata(_Part):
     where: str | None = None
     strategy_description: dict[str, Any] = Field(alias="strategy")
     noise: Noise
+    regions: MeasuredRegions | None = None
     privacy: Privacy
     steps: list[Literal["threshold"]] = []
     parents: list[str] = []
@@ -103,8 +116,9 @@ class Metadata(_Part):
 
     def spent(self) -> Fraction:
         """Recompute epsilon from the strategy and the noise that the file describes."""
-        privacy = self.privacy
-        return cost(self.strategy, self.noise.scale, privacy.neighbors, privacy.rows_per_person)
+        neighbors, rows = self.privacy.neighbors, self.privacy.rows_per_person
+        cells = cost(self.strategy, self.noise.scale, neighbors, rows)
+        return cells if self.regions is None else cells + cost(Partition, self.regions.scale, neighbors, rows)
 
     @property
     def digest(self) -> str:
@@ -148,8 +162,11 @@ class Metadata(_Part):
                 raise ValueError("strategy, domain and blocks do not belong together")
             if rows is not None and rows != cells:
                 raise ReleaseFileError(f"{source} is damaged: it has {rows:,} rows for {cells:,} cells.")
-            if metadata.noise.scale * metadata.strategy.largest_weight > WIDEST_SCALE:
+            widest = metadata.noise.scale * metadata.strategy.largest_weight
+            if max(widest, metadata.regions.scale if metadata.regions else widest) > WIDEST_SCALE:
                 raise ValueError("such noise cannot have been drawn")
+            if (metadata.mechanism == "ispe") != (metadata.regions is not None):
+                raise ValueError("ispe measures regions, and no other mechanism does")
             spent = metadata.spent()
         except (ValidationError, ValueError, KeyError, TypeError, ArithmeticError, RecursionError):
             raise ReleaseFileError(

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from dpcli.strategy.axis import IntArray
 from dpcli.strategy.kronecker import Strategy
+from dpcli.strategy.partition import Partition
 
 
 @dataclass(frozen=True)
@@ -29,3 +30,12 @@ class Observation:
     strategy: Strategy
     scale: Fraction
     blocks: Iterator[NoisyBlock]
+
+
+@dataclass(frozen=True)
+class RegionCounts:
+    """The sums of a partition's regions, each with independent discrete Laplace noise of scale λ."""
+
+    partition: Partition
+    scale: Fraction
+    counts: IntArray

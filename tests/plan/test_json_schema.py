@@ -14,6 +14,7 @@ from ruamel.yaml import YAML
 from dpcli.data.attributes import Binned, Boolean, Dates, Integers, Nominal
 from dpcli.errors import PlanError
 from dpcli.mechanisms import NAMES
+from dpcli.plan.ispe import Ispe, Threshold
 from dpcli.plan.json_schema import json_schema
 from dpcli.plan.load import load_plan, parse_plan
 from dpcli.plan.promise import PeriodBudget, Privacy, PrivacyUnit
@@ -111,7 +112,19 @@ def test_the_schema_refuses_what_the_loader_refuses(old: str, new: str) -> None:
 
 def test_every_key_of_the_schema_is_described_and_no_other_is_allowed() -> None:
     schema = json_schema()
-    parts = (Privacy, PrivacyUnit, PeriodBudget, CubeRelease, Integers, Binned, Dates, Nominal, Boolean)
+    parts = (
+        Privacy,
+        PrivacyUnit,
+        PeriodBudget,
+        Ispe,
+        Threshold,
+        CubeRelease,
+        Integers,
+        Binned,
+        Dates,
+        Nominal,
+        Boolean,
+    )
     models: dict[str, type[BaseModel]] = {model.__name__: model for model in parts}
     assert set(schema["$defs"]) == set(models)
     for name, part in [*schema["$defs"].items(), ("Plan", schema)]:

@@ -54,7 +54,7 @@ WRONG = {
     "unknown key of a release": (
         [("    cube: [age, sex, job]", "    cube: [age, sex, job]\n    mechanisn: laplace")],
         "20: releases[0].mechanisn: unknown key. Did you mean 'mechanism'?"
-        " Allowed here: name, cube, mechanism, direct, branching, levels, workload, refine, where, parallel, epsilon, max_cells",
+        " Allowed here: name, cube, mechanism, direct, branching, levels, split, workload, ispe, refine, where, parallel, epsilon, max_cells",
     ),
     "unknown key of an attribute": (
         [("bin: 1000", "bins: 1000"), ("values: [F, M]", "value: [F, M]")],
