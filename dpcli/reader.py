@@ -26,10 +26,26 @@ class Cube(Release):
         return f"<release '{claim.name}' of dataset '{claim.dataset}': {', '.join(self.domain.names)}>"
 
     def ask(
-        self, level: float = 0.95, *, simultaneous: bool = False, interpolate: bool = False
+        self,
+        level: float = 0.95,
+        *,
+        simultaneous: bool = False,
+        interpolate: bool = False,
+        estimator: str | None = None,
+        neighbours: str | None = None,
     ) -> Interviewer:
-        """Return what asks this release, for intervals of a level."""
-        return Interviewer(self, level, simultaneous=simultaneous, interpolate=interpolate)
+        """Return what asks this release, for intervals of a level.
+
+        ``estimator`` and ``neighbours`` are for releases by ispe; see docs/ispe.md.
+        """
+        return Interviewer(
+            self,
+            level,
+            simultaneous=simultaneous,
+            interpolate=interpolate,
+            estimator=estimator,
+            neighbours=neighbours,
+        )
 
     def query(
         self,

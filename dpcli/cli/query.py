@@ -55,6 +55,16 @@ PICTURES = (".svg", ".png", ".pdf")
     "--interpolate", is_flag=True, help="Allow cuts inside a bin, whose rows are taken as evenly spread."
 )
 @click.option(
+    "--estimator",
+    type=click.Choice(["least-squares", "mmse"]),
+    help="For a release by ispe: how cells and regions are put together (least-squares).",
+)
+@click.option(
+    "--neighbours",
+    type=click.Choice(["weighted", "printed", "off"]),
+    help="For a release by ispe: what a cell's neighbours in its region say about it (weighted).",
+)
+@click.option(
     "--plot",
     is_flag=False,
     flag_value=TERMINAL,
@@ -79,6 +89,8 @@ def query(
     level: float,
     simultaneous: bool,
     interpolate: bool,
+    estimator: str | None,
+    neighbours: str | None,
     plot: str | None,
     target: str | None,
 ) -> None:
@@ -90,9 +102,10 @@ def query(
 
     \b
     low to high holds the true value with the probability of --interval; how says how that is known:
-      exact   from the exact law of the noise
-      normal  from an approximation, close to normal, for the many draws of noise in it
-      none    there is none: the release was thresholded, or nothing is averaged
+      exact      from the exact law of the noise
+      normal     from an approximation, close to normal, for the many draws of noise in it
+      posterior  from cells, their regions and neighbours, for a release by ispe
+      none       there is none: the release was thresholded, or nothing is averaged
 
     Sums take each value as its bin's middle, or as the plan says. An average's interval is Fieller's.
 
@@ -107,7 +120,13 @@ def query(
     """
     _check(conditions, by, sql, workload, plot, target)
     opened = open_and_warn(output, release)
-    asking = opened.ask(level, simultaneous=simultaneous, interpolate=interpolate)
+    asking = opened.ask(
+        level,
+        simultaneous=simultaneous,
+        interpolate=interpolate,
+        estimator=estimator,
+        neighbours=neighbours,
+    )
     tables: Iterable[Table]
     if sql is not None:
         tables = [asking.statement(sql)]

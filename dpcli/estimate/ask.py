@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from dpcli.data.attributes import Binned, Label
 from dpcli.data.domain import Domain
 from dpcli.errors import QueryError, UsageError, did_you_mean, listed
 from dpcli.estimate.answer import Answers
-from dpcli.estimate.cube import Asked, answer, answers
+from dpcli.estimate.cube import Asked, CubeSource, Source, answer
 from dpcli.estimate.table import Table
 from dpcli.query.batch import batches, grouped
 from dpcli.query.parse import EVERYTHING, parse_condition
@@ -29,12 +30,22 @@ _WHOLE = np.ones(0, np.bool_)
 class Interviewer:
     """Asks a release, for intervals of one level: for each answer, or for all answers of a table at once."""
 
-    def __init__(self, release: Release, level: float, *, simultaneous: bool, interpolate: bool) -> None:
+    def __init__(
+        self,
+        release: Release,
+        level: float,
+        *,
+        simultaneous: bool,
+        interpolate: bool,
+        estimator: str | None = None,
+        neighbours: str | None = None,
+    ) -> None:
         if not 0 < level <= MOST_LEVEL:
             raise UsageError(
                 f"The interval's level must lie between 0 and {MOST_LEVEL}, as 0.95 does; {level} does not."
             )
         self.release, self.domain = release, release.domain
+        self._source = source_of(release, estimator, neighbours)
         self._level, self._simultaneous, self._interpolate = level, simultaneous, interpolate
 
     def conditions(self, texts: Sequence[str], by: Sequence[str]) -> Table:
@@ -42,12 +53,12 @@ class Interviewer:
         queries = [self._condition(text, alone=len(texts) < 2) for text in texts or (EVERYTHING,)]
         warnings = _distinct(text for query in queries for text in query.warnings)
         if not by:
-            found = answer(self.release, queries, self._shared(len(queries)))
+            found = self._answer(queries)
             return Table(lambda n: queries[n].text, found, warnings=warnings)
         axes = group_axes(by, self.domain)
         groups = [grouped(query, axes, self.domain.shape) for query in queries]
         level = self._shared(sum(len(batch) for _, batch in groups))
-        parts = answers(self.release, [Asked(batch) for _, batch in groups], level)
+        parts = self._source.answers([Asked(batch) for _, batch in groups], level)
         owner = np.repeat(np.arange(len(queries)), [len(codes) for codes, _ in groups])
         labels = _labels(self.domain, axes, np.concatenate([codes for codes, _ in groups]))
         attributes = {name: self.domain[name] for name in by}
@@ -70,7 +81,7 @@ class Interviewer:
             Asked(batch, each.function, None if each.attribute is None else names.index(each.attribute))
             for each in asked.aggregates
         ]
-        parts = answers(release, questions, self._shared(len(batch) * len(questions)))
+        parts = self._source.answers(questions, self._shared(len(batch) * len(questions)))
         order = _order(asked, codes, parts)
         every = len(questions)
         # Row g·every + a is aggregate a of the g-th group.
@@ -89,17 +100,19 @@ class Interviewer:
         found = read_workload(spec, self.domain, interpolate=self._interpolate)
         queries = [query for query in found if isinstance(query, Query)]
         if queries:
-            level = self._shared(len(queries))
             warnings = _distinct(text for query in queries for text in query.warnings)
-            yield Table(lambda n: queries[n].text, answer(self.release, queries, level), warnings=warnings)
+            yield Table(lambda n: queries[n].text, self._answer(queries), warnings=warnings)
         marginals = [marginal for marginal in found if isinstance(marginal, Marginal)]
         if marginals:
             everything = Query(EVERYTHING, ({},))
             groups = [grouped(everything, marginal.axes, self.domain.shape) for marginal in marginals]
             level = self._shared(sum(len(codes) for codes, _ in groups))
-            parts = answers(self.release, [Asked(batch) for _, batch in groups], level)
+            parts = self._source.answers([Asked(batch) for _, batch in groups], level)
             for marginal, (codes, _), part in zip(marginals, groups, parts, strict=True):
                 yield Table(_words(self.domain, marginal.axes, codes), part)
+
+    def _answer(self, queries: Sequence[Query]) -> Answers:
+        return answer(self._source, queries, self.domain.shape, self._shared(len(queries)))
 
     def _condition(self, text: str, *, alone: bool) -> Query:
         try:
@@ -110,6 +123,25 @@ class Interviewer:
     def _shared(self, count: int) -> float:
         """Return the level of each of so many intervals that shall all hold at once (Bonferroni)."""
         return 1 - (1 - self._level) / max(count, 1) if self._simultaneous else self._level
+
+
+def source_of(release: Release, estimator: str | None = None, neighbours: str | None = None) -> Source:
+    """Return what answers questions from a release."""
+    if release.metadata.regions is not None:
+        from dpcli.estimate.ispe.estimate import Estimator, Reference
+        from dpcli.estimate.ispe.source import RegionSource
+
+        chosen = estimator or "least-squares", neighbours or "weighted"
+        for word, choices in zip(chosen, (get_args(Estimator), get_args(Reference)), strict=True):
+            if word not in choices:
+                raise UsageError(f"'{word}' is none of {listed(choices)}.{did_you_mean(word, choices)}")
+        return RegionSource(release, *chosen)  # type: ignore[arg-type]
+    if estimator is not None or neighbours is not None:
+        raise UsageError(
+            f"An estimator, or a neighbourhood, is chosen for releases by ispe; {release.path} is by"
+            f" {release.metadata.mechanism}, whose answers are sums of its counts."
+        )
+    return CubeSource(release)
 
 
 def group_axes(names: Sequence[str], domain: Domain) -> tuple[int, ...]:

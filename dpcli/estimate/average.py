@@ -9,19 +9,28 @@ average of real rows lies outside the range of the values, so the interval is cu
 
 from __future__ import annotations
 
-from fractions import Fraction
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpcli.estimate.answer import Answers
-from dpcli.estimate.errors import errors, standard_errors
+from dpcli.estimate.errors import Errors
 from dpcli.query.batch import Batch
 from dpcli.strategy.axis import FloatArray
-from dpcli.strategy.kronecker import Strategy
 
 CHUNK = 1 << 21
 """How many weights are held at once; every average has its own."""
+
+
+class Noise(Protocol):
+    """What tells the errors of linear answers."""
+
+    def errors(self, batch: Batch, level: float) -> Errors:
+        """Return standard errors and intervals."""
+
+    def standard_errors(self, batch: Batch) -> FloatArray:
+        """Return standard errors alone."""
 
 
 def averages(
@@ -30,14 +39,13 @@ def averages(
     numbers: FloatArray,
     total: FloatArray,
     count: FloatArray,
-    strategy: Strategy,
-    scale: Fraction,
+    noise: Noise,
     level: float,
 ) -> Answers:
     """Return total/count for every query, ``numbers`` being what the axis's categories stand for."""
     step = max(1, CHUNK // (len(numbers) * max(1, batch.terms)))
     parts = [
-        _averages(batch.part(part), axis, numbers, total[part], count[part], strategy, scale, level)
+        _averages(batch.part(part), axis, numbers, total[part], count[part], noise, level)
         for part in (slice(k, k + step) for k in range(0, len(batch), step))
     ]
     return Answers.joined(parts) if parts else Answers.bare(np.zeros(0))
@@ -58,8 +66,7 @@ def _averages(
     numbers: FloatArray,
     total: FloatArray,
     count: FloatArray,
-    strategy: Strategy,
-    scale: Fraction,
+    noise: Noise,
     level: float,
 ) -> Answers:
     least, greatest = bounds(batch, axis, numbers)
@@ -75,10 +82,10 @@ def _averages(
         return batch.weighted_each(axis, np.where(counted, numbers - r[:, None], 0.0))
 
     # With values counted from the ratio, N̂ − r̂D̂ = 0 and the quadratic has only small numbers in it.
-    around = errors(tilted(ratio), strategy, scale, level)
-    sd_count = standard_errors(batch.weighted(axis, counted), strategy, scale)
+    around = noise.errors(tilted(ratio), level)
+    sd_count = noise.standard_errors(batch.weighted(axis, counted))
     unit = np.where(sd_count > 0, around.stderr / np.where(sd_count > 0, sd_count, 1.0), 0.0)
-    sd_both = standard_errors(tilted(ratio - unit), strategy, scale)
+    sd_both = noise.standard_errors(tilted(ratio - unit))
     covariance = np.where(
         unit > 0,
         (sd_both**2 - around.stderr**2 - (unit * sd_count) ** 2) / (2 * np.where(unit > 0, unit, 1.0)),
@@ -104,7 +111,7 @@ def _averages(
     low, high = ends(multiple(around.half, around.stderr))
     exact: NDArray[np.bool_] = around.exact
     for end, place in ((low, 0), (high, 1)):
-        there = errors(tilted(end), strategy, scale, level)
+        there = noise.errors(tilted(end), level)
         better = ends(multiple(there.half, there.stderr))[place]
         low, high = (better, high) if place == 0 else (low, better)
         exact = exact & there.exact

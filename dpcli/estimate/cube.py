@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 
 from dpcli.estimate.answer import Answers, How
-from dpcli.estimate.average import averages
-from dpcli.estimate.errors import errors
+from dpcli.estimate.average import Noise, averages
+from dpcli.estimate.errors import Errors, errors, standard_errors
 from dpcli.estimate.totals import Totals
 from dpcli.query.batch import Batch, batches
 from dpcli.query.product import Query
 from dpcli.release.file import Release
+from dpcli.strategy.axis import FloatArray
 from dpcli.strategy.kronecker import Strategy
 
 Function = Literal["count", "sum", "avg"]
@@ -45,36 +46,66 @@ class Asked:
             [total] if self.function == "sum" else [total, self.batch.weighted(self.axis, ~np.isnan(numbers))]
         )
 
-
-def answers(release: Release, asked: Sequence[Asked], level: float) -> list[Answers]:
-    """Answer each batch, with intervals that cover with probability >= level, from one pass over the file.
-
-    Thresholded counts are biased: their answers have no interval.
-    """
-    metadata = release.metadata
-    linear = [question.linear(release) for question in asked]
-    totals = Totals(release, [batch for batches in linear for batch in batches])
-    strategy, scale = metadata.strategy, metadata.noise.scale
-    found = []
-    for question, parts in zip(asked, linear, strict=True):
-        values = [totals.values(batch) for batch in parts]
-        if question.function == "avg":
-            assert question.axis is not None
-            numbers = release.domain.attributes[question.axis].numbers()
-            made = averages(
-                question.batch, question.axis, numbers, values[0], values[1], strategy, scale, level
-            )
-        else:
-            error = errors(parts[0], strategy, scale, level)
-            made = Answers.within(values[0], error.stderr, error.half, error.exact)
-        found.append(Answers.bare(made.value) if metadata.steps else made)
-    return found
+    def averages(
+        self, release: Release, total: FloatArray, count: FloatArray, noise: Noise, level: float
+    ) -> Answers:
+        """Return the averages, from the sums and counts that they are made of."""
+        assert self.axis is not None
+        numbers = release.domain.attributes[self.axis].numbers()
+        return averages(self.batch, self.axis, numbers, total, count, noise, level)
 
 
-def answer(release: Release, queries: Sequence[Query], level: float) -> Answers:
+class Source(Protocol):
+    """What answers batches of questions."""
+
+    def answers(self, asked: Sequence[Asked], level: float) -> list[Answers]:
+        """Answer each batch, with intervals that cover with probability >= level."""
+
+
+@dataclass(frozen=True)
+class CubeNoise:
+    """The errors of sums of a cube's noisy counts."""
+
+    strategy: Strategy
+    scale: Fraction
+
+    def errors(self, batch: Batch, level: float) -> Errors:
+        """Return standard errors and intervals."""
+        return errors(batch, self.strategy, self.scale, level)
+
+    def standard_errors(self, batch: Batch) -> FloatArray:
+        """Return standard errors alone."""
+        return standard_errors(batch, self.strategy, self.scale)
+
+
+@dataclass(frozen=True)
+class CubeSource:
+    """Answers that are sums of a cube's noisy counts."""
+
+    release: Release
+
+    def answers(self, asked: Sequence[Asked], level: float) -> list[Answers]:
+        """Answer each batch, from one pass over the file. Thresholded counts are biased: no interval."""
+        metadata = self.release.metadata
+        linear = [question.linear(self.release) for question in asked]
+        totals = Totals(self.release, [batch for batches in linear for batch in batches])
+        noise = CubeNoise(metadata.strategy, metadata.noise.scale)
+        found = []
+        for question, parts in zip(asked, linear, strict=True):
+            values = [totals.values(batch) for batch in parts]
+            if question.function == "avg":
+                made = question.averages(self.release, values[0], values[1], noise, level)
+            else:
+                error = noise.errors(parts[0], level)
+                made = Answers.within(values[0], error.stderr, error.half, error.exact)
+            found.append(Answers.bare(made.value) if metadata.steps else made)
+        return found
+
+
+def answer(source: Source, queries: Sequence[Query], shape: tuple[int, ...], level: float) -> Answers:
     """Answer each query, in their order."""
-    places, parts = zip(*batches(queries, release.domain.shape), strict=True)
-    joined = Answers.joined(answers(release, [Asked(batch) for batch in parts], level))
+    places, parts = zip(*batches(queries, shape), strict=True)
+    joined = Answers.joined(source.answers([Asked(batch) for batch in parts], level))
     return joined.part(np.argsort(np.concatenate(places)))
 
 
