@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -241,16 +242,23 @@ def balance_text(ledger: str | Path, dataset: str, plan: Plan | None = None) -> 
 
 def check_budget(ledger: str | Path, plan: Plan) -> None:
     """Raise ``BudgetError`` if a plan would be refused now; nothing is spent."""
-    from dpcli.errors import BudgetError
-    from dpcli.privacy.exact import exact_text
+    from dpcli.privacy.budget import composed
+    from dpcli.privacy.ledger import Ledger
+    from dpcli.recovery import paid_for
 
-    asked = plan.cost()
-    for each in balances(ledger, plan.dataset, plan):
-        if asked > each.left:
-            raise BudgetError(
-                f"The plan asks for epsilon {exact_text(asked)}, but only {exact_text(each.left)} is left of"
-                f" the budget {each.budget} of dataset '{plan.dataset}'{each.until}: it would be refused."
-            )
+    books, shares = Ledger(Path(ledger)), plan.shares()
+    paid = paid_for(plan, plan.releases, books)
+    asked = composed((spec.group, shares[spec.name]) for spec in plan.releases if spec.name not in paid)
+    books.check(plan.dataset, asked, plan.privacy.budgets)
+
+
+def why_not_resumed(plan: Plan, names: Sequence[str], ledger: str | Path) -> str:
+    """Say why releases of a plan cannot be made without spending again."""
+    from dpcli.privacy.ledger import Ledger
+    from dpcli.recovery import not_resumable
+
+    refused = [spec for spec in plan.releases if spec.name in names]
+    return not_resumable(plan, refused, Ledger(Path(ledger)))
 
 
 def check_conditions(plan: Plan) -> None:
@@ -290,6 +298,33 @@ def debits(ledger: str | Path, dataset: str | None = None) -> list[Debit]:
     return Ledger(Path(ledger)).debits(dataset)
 
 
+def ledger_balance(ledger: str | Path, dataset: str | None = None) -> list[dict[str, object]]:
+    """Return a row for each budget of each dataset, and one without a budget where there is none for ever."""
+    from dpcli.privacy.exact import exact_text
+    from dpcli.privacy.ledger import Ledger
+
+    books = Ledger(Path(ledger))
+    rows: list[dict[str, object]] = []
+    for name in books.datasets() if dataset is None else [dataset] if dataset in books.datasets() else []:
+        held = books.balances(name)
+        if not held or held[0].budget.per is not None:
+            nothing = {"budget": None, "per": None, "left": None}
+            spent = exact_text(books.spent(name))
+            rows.append({"dataset": name, "period": "in all", "spent": spent, **nothing})
+        for each in held:
+            rows.append(
+                {
+                    "dataset": name,
+                    "period": each.period,
+                    "spent": exact_text(each.spent),
+                    "budget": exact_text(each.budget.total),
+                    "per": each.budget.per,
+                    "left": exact_text(each.left),
+                }
+            )
+    return rows
+
+
 def entries(ledger: str | Path) -> Iterator[Entry]:
     """Yield all entries of a ledger, oldest first; raises ``OutputError`` if its chain is broken."""
     from dpcli.privacy.ledger import Ledger
@@ -305,13 +340,17 @@ def verify_ledger(
     Returns the last entry. Raises ``OutputError`` for a chain that is broken or was cut, and
     ``ReleaseFileError`` for a file whose debit is not there, not released, or another.
     """
-    from dpcli.errors import OutputError
+    from dpcli.errors import LedgerError
     from dpcli.privacy.ledger import Ledger
 
     books = Ledger(Path(ledger))
     last = books.verify()
+    if last is None and (releases or head is not None or not Path(ledger).exists()):
+        raise LedgerError(f"There is no ledger {ledger}, or nothing in it. Name the right one with --ledger.")
+    if head is not None and not re.fullmatch(r"[0-9a-f]{64}", head.strip().lower()):
+        raise UsageError("A digest has 64 hexadecimal digits; give --head the whole of it.")
     if head is not None and head.strip().lower() not in {entry.digest for entry in books.entries()}:
-        raise OutputError(
+        raise LedgerError(
             f"The ledger {ledger} has no entry with the digest {head.strip()}: its end was cut off, or all of"
             " it was replaced. Look for the copy that has it."
         )
@@ -328,7 +367,9 @@ def _check_paid(ledger: str | Path, debits: Mapping[str, Debit], path: str | Pat
     from dpcli.privacy.exact import exact_text
     from dpcli.release.file import open_release
 
-    claim = open_release(path).metadata
+    release = open_release(path)
+    release.verify()
+    claim = release.metadata
     found = [debits[name] for name in (claim.id, *claim.parents) if name in debits]
     if not claim.private:
         problem = "was made with --seed: it is NOT PRIVATE, and no ledger has paid for it"

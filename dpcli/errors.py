@@ -52,6 +52,12 @@ class OutputError(UsageError):
     """An output file cannot be written."""
 
 
+class LedgerError(OutputError):
+    """The ledger is damaged, was altered, or is not one."""
+
+    exit_code = 5
+
+
 class BusyError(DpcliError):
     """Another run for the same dataset is under way; later this one may work."""
 

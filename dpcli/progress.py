@@ -16,9 +16,15 @@ class Reporter(Protocol):
     def stage(self, text: str) -> AbstractContextManager[Progress]:
         """Announce a stage and give the function that takes its progress."""
 
+    def note(self, text: str, **details: object) -> None:
+        """Tell what has happened, for a log."""
+
 
 class Silent:
     """A reporter that shows nothing."""
 
     def stage(self, text: str) -> AbstractContextManager[Progress]:
         return nullcontext(lambda fraction: None)
+
+    def note(self, text: str, **details: object) -> None:
+        pass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -17,12 +17,12 @@ from dpcli.data.bounding import Unit
 from dpcli.data.counting import SparseCube, count_views
 from dpcli.data.domain import Domain
 from dpcli.data.tables import open_table
-from dpcli.errors import BudgetError, DpcliError, OutputError, UsageError
+from dpcli.errors import DataError, DpcliError, OutputError, UsageError
 from dpcli.estimate.law import unit_variance
 from dpcli.estimate.threshold import Thresholding
 from dpcli.parallel import in_order
 from dpcli.partition.axes import Neighbourhood
-from dpcli.plan.claim import claim_of
+from dpcli.plan.claim import claim_of, made_as_planned
 from dpcli.plan.design import design
 from dpcli.plan.filters import check_filters, groups_of, view_of
 from dpcli.plan.ispe import DEFAULT
@@ -33,7 +33,7 @@ from dpcli.privacy.gate import Probe
 from dpcli.privacy.ledger import Account, Debit, Ledger
 from dpcli.privacy.noise import Keystream
 from dpcli.progress import Progress, Reporter, Silent
-from dpcli.recovery import Status, not_resumable, recovered
+from dpcli.recovery import Made, Status, paid_for, recovered
 from dpcli.release.file import Regions, Release, write_release
 from dpcli.release.metadata import Metadata
 from dpcli.release.target import IfExists, existing, targets
@@ -52,6 +52,9 @@ class Outcome:
     cells: int
     epsilon: Fraction
     private: bool
+    release_id: str | None
+    differs: bool = False
+    """Whether a file that was skipped is not what the plan would make now."""
 
     def record(self) -> dict[str, object]:
         """Return the outcome as the fields that are printed."""
@@ -62,6 +65,7 @@ class Outcome:
             "cells": self.cells,
             "epsilon": exact_text(self.epsilon),
             "private": self.private,
+            "release_id": self.release_id,
         }
 
 
@@ -85,8 +89,8 @@ def release(
     drawn and the files are written. A file appears under its name when the ledger has it as released. Runs
     for one dataset come one after the other; ``wait`` is how many seconds to wait for another.
 
-    With ``resume`` nothing is debited: what an earlier run of the same plan paid for and did not publish is
-    made now, and what it cannot be made of is told in a ``BudgetError`` when the rest is done.
+    What an earlier run of the same plan paid for and did not publish is not paid for again. With ``resume``
+    nothing is debited at all: only that is made, and what cannot be has the status "refused".
 
     With ``seed`` anyone can recompute the noise: the files are marked NOT PRIVATE and the ledger is left
     alone.
@@ -106,17 +110,13 @@ def release(
         kept = {name: existing(paths[name], plan.dataset, name, exists) for name in names}
         run = _Run(plan, table, paths, ledger, seed, exists == "replace", allow_empty, reporter or Silent())
         todo = [spec for spec in plan.releases if kept[spec.name] is None]
-        made: dict[str, Status]
-        if not resume:
-            made = run.make(todo, {})
-        else:
-            made = recovered(plan, paths, ledger, [spec.name for spec in todo])
-            paid = {debit.release: debit for debit in ledger.resumable(plan.dataset, plan.digest())}
-            rest = [spec for spec in todo if spec.name not in made]
-            made |= run.make([spec for spec in rest if spec.name in paid], paid)
-            refused = [spec for spec in rest if spec.name not in paid]
-            if refused:
-                raise BudgetError(not_resumable(plan, refused, list(made), ledger))
+        made: dict[str, Made] = {}
+        paid: dict[str, Debit] = {}
+        if seed is None:
+            made |= recovered(plan, paths, ledger, [spec.name for spec in todo])
+            todo = [spec for spec in todo if spec.name not in made]
+            paid = paid_for(plan, todo, ledger)
+        made |= run.make([spec for spec in todo if spec.name in paid or not resume], paid)
     return [
         _outcome(plan, spec, paths[spec.name], kept[spec.name], made, seed is None) for spec in plan.releases
     ]
@@ -135,40 +135,73 @@ class _Run:
     allow_empty: bool
     reporter: Reporter
 
-    def make(self, todo: Sequence[CubeRelease], paid: Mapping[str, Debit]) -> dict[str, Status]:
-        """Make releases, from debits that an earlier run left, or if there are none from new ones."""
-        plan, ledger = self.plan, self.ledger
+    def make(self, todo: Sequence[CubeRelease], paid: Mapping[str, Debit]) -> dict[str, Made]:
+        """Make releases, and pay for those that earlier runs did not pay for."""
+        plan, ledger, private = self.plan, self.ledger, self.seed is None
         if not todo:
             return {}
-        designs = []
-        for spec in todo:
-            with self.reporter.stage(f"Choosing what to measure for {spec.name}"):
-                designs.append(design(plan, spec))
-        keystream = Keystream.from_os() if self.seed is None else Keystream.from_seed(self.seed)
-        cubes = self._counted(todo, [domain for domain, _ in designs], keystream)
-        debits = [paid[spec.name] if paid else _debit(plan, spec, keystream.token()) for spec in todo]
-        claims = [
-            claim_of(plan, spec, debit.release_id, domain, strategy, private=keystream.private)
-            for spec, debit, (domain, strategy) in zip(todo, debits, designs, strict=True)
-        ]
-        if self.seed is not None:  # not private, and so not in the ledger
-            accounts = [Account(debit.epsilon) for debit in debits]
-        elif paid:
-            accounts = [ledger.resume(debit.release_id) for debit in debits]
-        else:
-            accounts = ledger.reserve(debits, plan.privacy.budgets)
-        done: dict[str, Status] = {}
-        for spec, cube, claim, account in zip(todo, cubes, claims, accounts, strict=True):
+        new = [spec for spec in todo if spec.name not in paid]
+        with self._nothing_spent():
+            if private:
+                shares = plan.shares()
+                asked = composed((spec.group, shares[spec.name]) for spec in new)
+                ledger.check(plan.dataset, asked, plan.privacy.budgets)
+            designs = []
+            for spec in todo:
+                with self.reporter.stage(f"Choosing what to measure for {spec.name}"):
+                    designs.append(design(plan, spec))
+            keystream = Keystream.from_os() if self.seed is None else Keystream.from_seed(self.seed)
+            cubes = self._counted(todo, [domain for domain, _ in designs], keystream)
+            debits = {spec.name: _debit(plan, spec, keystream.token()) for spec in todo} | dict(paid)
+            claims = [
+                claim_of(plan, spec, debits[spec.name].release_id, domain, strategy, private=private)
+                for spec, (domain, strategy) in zip(todo, designs, strict=True)
+            ]
+        accounts = self._paid([debits[spec.name] for spec in new], [debits[name] for name in paid])
+        done: dict[str, Made] = {}
+        for spec, cube, claim in zip(todo, cubes, claims, strict=True):
+            account = accounts[claim.id]
             try:
                 with self.reporter.stage(f"Writing {spec.name}") as progress:
-                    self._write(spec, claim, self._probe(cube, account, keystream), progress)
+                    self._write(spec, claim, account, self._probe(cube, account, keystream), progress)
             except BaseException as error:
-                if self.seed is None:
-                    _note_failed(ledger, debits[len(done) :])
-                    _explain(error, plan, debits, list(done))
+                if private:
+                    missing = [debits[each.name] for each in todo[len(done) :]]
+                    _note_failed(ledger, missing)
+                    _explain(error, plan, [debits[each.name] for each in new], missing, list(done))
                 raise
-            done[spec.name] = "resumed" if paid else "released"
+            done[spec.name] = ("resumed" if spec.name in paid else "released"), claim.id
         return done
+
+    def _paid(self, new: list[Debit], old: list[Debit]) -> dict[str, Account]:
+        """Debit new releases in one transaction, and take up old ones; return the accounts by release."""
+        if self.seed is not None:  # not private, and so not in the ledger
+            return {debit.release_id: Account(debit.epsilon) for debit in new}
+        debits, accounts = [*new, *old], self.ledger.reserve(new, self.plan.privacy.budgets)
+        accounts += self.ledger.resume([debit.release_id for debit in old]) if old else []
+        for debit in debits:
+            self.reporter.note(
+                f"Epsilon {exact_text(debit.epsilon)} is debited for {debit.release}."
+                if debit in new
+                else f"Release {debit.release} is resumed; it was paid for at {debit.time}.",
+                dataset=debit.dataset,
+                release=debit.release,
+                release_id=debit.release_id,
+                epsilon=exact_text(debit.epsilon),
+            )
+        return {debit.release_id: account for debit, account in zip(debits, accounts, strict=True)}
+
+    @contextmanager
+    def _nothing_spent(self) -> Iterator[None]:
+        """Say so in an error that comes before the debit."""
+        try:
+            yield
+        except DataError as error:
+            error.args = (f"{error.args[0]}\nNothing was spent.",) if self.seed is None else error.args
+            raise
+        except (KeyboardInterrupt, MemoryError) as error:
+            error.add_note("Nothing was spent.")
+            raise
 
     def _counted(
         self, todo: Sequence[CubeRelease], domains: Sequence[Domain], keystream: Keystream
@@ -197,7 +230,9 @@ class _Run:
             keystream=keystream,
         )
 
-    def _write(self, spec: CubeRelease, claim: Metadata, probe: Probe, progress: Progress) -> None:
+    def _write(
+        self, spec: CubeRelease, claim: Metadata, account: Account, probe: Probe, progress: Progress
+    ) -> None:
         """Draw, and write one file; it appears when the ledger has it as released."""
         observation = probe.measure(claim.strategy, self.plan.cell_epsilon(spec))
         if observation.scale != claim.noise.scale:
@@ -211,7 +246,7 @@ class _Run:
             blocks = iter([cells])
 
         def settle(complete: Metadata) -> None:
-            self.ledger.settle(complete.id, "released", complete.digest)
+            self.ledger.settle(complete.id, "released", complete.digest, account.ticket)
 
         write_release(
             self.paths[spec.name],
@@ -288,16 +323,21 @@ def _note_failed(ledger: Ledger, debits: list[Debit]) -> None:
             ledger.settle(debit.release_id, "failed")
 
 
-def _explain(error: BaseException, plan: Plan, debits: list[Debit], done: list[str]) -> None:
+def _explain(
+    error: BaseException, plan: Plan, new: list[Debit], missing: list[Debit], done: list[str]
+) -> None:
     """Add to an error what was spent and what was, and was not, produced."""
     groups = {spec.name: spec.group for spec in plan.releases}
-    spent = exact_text(composed((groups[debit.release], debit.epsilon) for debit in debits))
-    missing = [debit.release for debit in debits if debit.release not in done]
-    words = f"Epsilon {spent} is spent all the same. Not produced: {', '.join(missing)}."
+    spent = composed((groups[debit.release], debit.epsilon) for debit in new)
+    words = f"Epsilon {exact_text(spent)} is spent all the same." if spent else "Nothing more was spent."
+    words += f" Not produced: {', '.join(debit.release for debit in missing)}."
     if done:
         words += f" Produced: {', '.join(done)}."
-    if all(debit.parallel is None for debit in debits if debit.release in missing):
-        words += " When the cause is mended, --resume makes what is missing without spending again."
+    broken = {debit.parallel for debit in missing} & {s.parallel for s in plan.releases if s.name in done}
+    if broken - {None}:
+        words += " What is missing of a parallel group has to be paid for again."
+    else:
+        words += " When the cause is mended, run again: what is missing is not paid for twice."
     if isinstance(error, DpcliError) and error.args:
         error.args = (f"{error.args[0]} {words}",)
     else:
@@ -305,10 +345,13 @@ def _explain(error: BaseException, plan: Plan, debits: list[Debit], done: list[s
 
 
 def _outcome(
-    plan: Plan, spec: CubeRelease, path: Path, kept: Release | None, made: Mapping[str, Status], private: bool
+    plan: Plan, spec: CubeRelease, path: Path, kept: Release | None, made: Mapping[str, Made], private: bool
 ) -> Outcome:
+    epsilon, size = plan.shares()[spec.name], plan.domain_of(spec).size
     if kept is not None:
         claim = kept.metadata
-        return Outcome(spec.name, path, "skipped", kept.domain.size, claim.privacy.epsilon, claim.private)
-    status = made[spec.name]
-    return Outcome(spec.name, path, status, plan.domain_of(spec).size, plan.shares()[spec.name], private)
+        own = claim.privacy.epsilon
+        differs = not made_as_planned(plan, spec, claim)
+        return Outcome(spec.name, path, "skipped", kept.domain.size, own, claim.private, claim.id, differs)
+    status, release_id = made.get(spec.name, ("refused", None))
+    return Outcome(spec.name, path, status, size, epsilon, private, release_id)

@@ -7,35 +7,41 @@ from pathlib import Path
 from typing import Literal
 
 from dpcli.errors import OutputError, ReleaseFileError
+from dpcli.plan.filters import groups_of
 from dpcli.plan.schema import CubeRelease, Plan
-from dpcli.privacy.ledger import Ledger
+from dpcli.privacy.ledger import Debit, Ledger
 from dpcli.release.file import open_release
 from dpcli.release.whole import appear, cannot_write, leftovers
 
-Status = Literal["released", "skipped", "resumed", "recovered"]
+Status = Literal["released", "skipped", "resumed", "recovered", "refused"]
+
+
+Made = tuple[Status, str | None]
+"""How a release came about, and its id."""
 
 
 def recovered(
     plan: Plan, paths: Mapping[str, Path], ledger: Ledger, missing: Sequence[str]
-) -> dict[str, Status]:
+) -> dict[str, Made]:
     """Give files their names that the ledger has as released, but that a kill left under a temporary one.
 
     Such a file is complete, and the ledger has the digest of its content: it is the one draw that its debit
     has paid for. All other leftovers are removed: what was drawn for a debit and not published must not lie
     about when the debit is drawn for again.
     """
-    published: dict[str | None, str] = {
-        debit.content: debit.release
+    published: dict[str | None, tuple[str, str]] = {
+        debit.content: (debit.release, debit.release_id)
         for debit in ledger.debits(plan.dataset)
         if debit.state == "released" and debit.content and debit.plan_digest == plan.digest()
     }
-    done: dict[str, Status] = {}
+    done: dict[str, Made] = {}
     for name, path in paths.items():
         for part in leftovers(path):
             try:
-                if name in missing and name not in done and published.get(_content(part)) == name:
+                release, release_id = published.get(_content(part), (None, None))
+                if name in missing and name not in done and release == name:
                     appear(part, path, replace=False)
-                    done[name] = "recovered"
+                    done[name] = "recovered", release_id
                 part.unlink(missing_ok=True)
             except OSError as error:
                 raise OutputError(cannot_write(path, error)) from error
@@ -52,7 +58,21 @@ def _content(part: Path) -> str | None:
     return release.metadata.digest
 
 
-def not_resumable(plan: Plan, refused: Sequence[CubeRelease], made: Sequence[str], ledger: Ledger) -> str:
+def paid_for(plan: Plan, todo: Sequence[CubeRelease], ledger: Ledger) -> dict[str, Debit]:
+    """Return the debits, by release, that earlier runs of a plan left and that pay for what is to be made.
+
+    A release that stands alone takes the newest of its own. A parallel group takes the newest group of debits
+    for the same releases, all of them or none.
+    """
+    left: dict[int | None, list[Debit]] = {}
+    for debit in ledger.resumable(plan.dataset, plan.digest()):
+        left.setdefault(debit.group, []).append(debit)
+    wanted = {frozenset(todo[place].name for place in group) for group in groups_of(todo)}
+    found = {frozenset(debit.release for debit in debits): debits for debits in left.values()}
+    return {debit.release: debit for names in wanted & found.keys() for debit in found[names]}
+
+
+def not_resumable(plan: Plan, refused: Sequence[CubeRelease], ledger: Ledger) -> str:
     """Say for each release why it cannot be made without spending again, and what to do."""
     states = {
         debit.release: debit.state
@@ -67,16 +87,11 @@ def not_resumable(plan: Plan, refused: Sequence[CubeRelease], made: Sequence[str
             why = "the ledger has it as released, so its file was published or may have been; look for it"
         elif spec.parallel is not None:
             why = (
-                f"it is one of the parallel group '{spec.parallel}', whose other releases may be of another"
-                " state of the table"
+                f"others of its parallel group '{spec.parallel}' were published, from a table that may have"
+                " changed since"
             )
         else:
             why = "an older dpcli made its debit, and may have published it"
         lines.append(f"Release '{spec.name}' cannot be resumed: {why}.")
-    lines.append(
-        "Nothing was spent. Without --resume, and with --if-exists skip, what is missing is made anew, which"
-        " spends again."
-    )
-    if made:
-        lines.append(f"Produced: {', '.join(made)}.")
+    lines.append("Nothing was spent. Without --resume what is missing is made anew, which spends again.")
     return "\n".join(lines)

@@ -40,7 +40,7 @@ def main() -> None:
       2  wrong usage, a bad plan or query, or an output that cannot be written
       3  bad data: the table does not fit the plan
       4  the privacy budget refuses
-      5  a bad or foreign release file
+      5  a bad or foreign release file or ledger
       6  another run for the same dataset is under way
     """
 

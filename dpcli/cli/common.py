@@ -103,8 +103,15 @@ def plain_command(function: Function) -> Function:
         *args: Any, quiet: bool, log_format: str, debug: bool, form: str = "table", **options: Any
     ) -> None:
         log = LOGS[log_format]()
+        stopped: list[int] = []
+
+        def stop(number: int, frame: object) -> None:
+            stopped.append(number)
+            raise KeyboardInterrupt
+
         with suppress(ValueError):  # only the main thread may; elsewhere nothing is to be done
-            signal.signal(signal.SIGTERM, _terminate)
+            signal.signal(signal.SIGTERM, stop)
+            signal.signal(signal.SIGINT, stop)
         try:
             function(Output(form, quiet, log), *args, **options)
         except (click.ClickException, click.exceptions.Exit):
@@ -113,9 +120,10 @@ def plain_command(function: Function) -> Function:
             # The reader (head, less) has left; keep Python from complaining about it at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(0)
-        except (Exception, KeyboardInterrupt) as error:
+        except (Exception, KeyboardInterrupt) as caught:
             if debug:
                 traceback.print_exc()
+            error = _interrupt(caught) if stopped else caught
             usage = 2 if isinstance(error, OSError) else 1
             code = error.exit_code if isinstance(error, DpcliError) else usage
             log.tell("error", _message(error), exit_code=code)
@@ -124,9 +132,14 @@ def plain_command(function: Function) -> Function:
     return run
 
 
-def _terminate(number: int, frame: object) -> None:
-    """Turn a polite request to stop into an interrupt, so that nothing half-done is left behind."""
-    raise KeyboardInterrupt
+def _interrupt(error: BaseException) -> BaseException:
+    """Return an interrupt for what came of one; a library that calls back may turn it into another error."""
+    if isinstance(error, KeyboardInterrupt):
+        return error
+    interrupt = KeyboardInterrupt()
+    for note in getattr(error, "__notes__", ()):
+        interrupt.add_note(note)
+    return interrupt
 
 
 def _message(error: BaseException) -> str:

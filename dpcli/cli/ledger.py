@@ -18,6 +18,7 @@ COLUMNS = (
     "neighbors",
     "unit",
     "parallel",
+    "group",
     "state",
     "release_id",
 )
@@ -80,13 +81,39 @@ def show(output: Output, dataset: str | None, ledger: str) -> None:
       dpcli ledger show --dataset census-2026 --format json
     """
     debits = api.debits(ledger, dataset)
-    columns = COLUMNS if output.form != "table" else COLUMNS[:-1]
+    hidden = () if output.form != "table" else ("group", "release_id")
+    columns = [name for name in COLUMNS if name not in hidden]
     if debits or output.form != "table":
         output.records([debit.record() for debit in debits], columns)
     for name in sorted({debit.dataset for debit in debits}):
         text = api.balance_text(ledger, name)
         output.note(text[0].upper() + text[1:])
+    open_debits = sum(debit.state != "released" for debit in debits)
+    if open_debits:
+        output.note(
+            f"{open_debits} of them {'is' if open_debits == 1 else 'are'} paid for and not published. A run"
+            " of the same plan makes up for that without paying again, unless its parallel group is broken."
+        )
     output.note(f"The ledger is {ledger}." if debits else f"The ledger {ledger} has no such debits.")
+
+
+@ledger.command()
+@click.option("--dataset", help="Only this dataset.")
+@ledger_option
+@command
+def balance(output: Output, dataset: str | None, ledger: str) -> None:
+    """Print what each dataset has spent, and what is left of each of its budgets.
+
+    \b
+    Example:
+      dpcli ledger balance --format json
+    """
+    columns = ("dataset", "period", "spent", "budget", "per", "left")
+    records = api.ledger_balance(ledger, dataset)
+    if records or output.form != "table":
+        output.records(records, columns)
+    else:
+        output.note(f"The ledger {ledger} knows of no such dataset.")
 
 
 @ledger.command()
@@ -99,7 +126,7 @@ def verify(output: Output, releases: tuple[str, ...], head: str | None, ledger: 
 
     Every entry is sealed by a digest over all before it. Note the last one where others cannot change it:
     with --head it shows later that nothing up to there was rewritten or cut off. Each RELEASE file must have
-    a debit of the same id, dataset and epsilon that is released.
+    a debit of the same id, dataset and epsilon that is released, and hold what was published.
 
     \b
     Examples:
@@ -110,8 +137,11 @@ def verify(output: Output, releases: tuple[str, ...], head: str | None, ledger: 
     number, digest, time = (last.number, last.digest, last.time) if last else (0, None, None)
     output.records([{"entries": number, "head": digest, "time": time}])
     output.note(f"The ledger {ledger} is whole." if last else f"The ledger {ledger} has no entries.")
+    if head is not None:
+        output.note("It has the entry with that digest.")
     if releases:
-        output.note(f"It has paid for {len(releases)} release file{'s' if len(releases) > 1 else ''}.")
+        files = f"{len(releases)} release file{'s' if len(releases) > 1 else ''}"
+        output.note(f"It has paid for {files}, and each of them holds what was published.")
 
 
 @ledger.command()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
+import secrets
 import shutil
 import sys
 import textwrap
@@ -18,6 +19,7 @@ import click
 from dpcli.progress import Progress, Reporter, Silent
 
 VARIABLE = "DPCLI_LOG_FORMAT"
+_RUN = secrets.token_hex(4)  # tells the lines of runs apart that go to one file
 Level = Literal["info", "warning", "error"]
 
 
@@ -43,11 +45,11 @@ class TextLog:
 
 
 class JsonLog:
-    """One object per line: time (UTC), level, message, and details such as a stage's seconds."""
+    """One object per line: time (UTC), run, level, message, and details such as a stage's seconds."""
 
     def tell(self, level: Level, text: str, **details: Any) -> None:
         now = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
-        line = {"time": now, "level": level, "message": text, **details}
+        line = {"time": now, "run": _RUN, "level": level, "message": text, **details}
         click.echo(json.dumps(line, ensure_ascii=False), err=True)
 
     def reporter(self) -> Reporter:
@@ -66,6 +68,9 @@ class _Stages:
         yield lambda fraction: None
         self._log.tell("info", text, seconds=round(time.monotonic() - start, 3))
 
+    def note(self, text: str, **details: object) -> None:
+        self._log.tell("info", text, **details)
+
 
 class Bars:
     """A progress bar with a time estimate for each stage."""
@@ -78,6 +83,9 @@ class Bars:
         with RichProgress(console=Console(stderr=True), transient=True) as bars:
             task = bars.add_task(text, total=1.0)
             yield lambda fraction: bars.update(task, completed=fraction)
+
+    def note(self, text: str, **details: object) -> None:
+        pass
 
 
 LOGS: dict[str, type[TextLog] | type[JsonLog]] = {"text": TextLog, "json": JsonLog}

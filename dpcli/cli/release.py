@@ -8,7 +8,7 @@ import click
 
 from dpcli import api
 from dpcli.cli.common import Output, command, ledger_option
-from dpcli.errors import UsageError
+from dpcli.errors import BudgetError, UsageError
 
 if TYPE_CHECKING:
     from dpcli.plan.schema import Plan
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 @click.option(
     "--resume",
     is_flag=True,
-    help="Make what an earlier run of the same plan paid for and did not publish; spend nothing.",
+    help="Only complete an earlier run of the same plan; spend nothing.",
 )
 @click.option(
     "--seed", type=click.IntRange(min=0), help="For fixtures: noise from a known seed. NOT PRIVATE."
@@ -66,7 +66,8 @@ def release(
     """Release TABLE (CSV, CSV.GZ, Parquet, or a folder of them) as PLAN says.
 
     The plan's epsilon is debited in the ledger before any noise is drawn, and stays spent whatever happens
-    then. The output appears whole or not at all.
+    then. The output appears whole or not at all. What an earlier run of the same plan paid for and did not
+    publish is not paid for again.
 
     \b
     Examples:
@@ -93,9 +94,16 @@ def release(
     for outcome in outcomes:
         if not outcome.private and options["seed"] is None:
             output_to.warn(f"{outcome.path}, which was skipped, is NOT PRIVATE: it was made with --seed.")
-    output_to.records([outcome.record() for outcome in outcomes])
+        if outcome.differs:
+            output_to.warn(f"{outcome.path}, which was skipped, is not what the plan would make now.")
+    records = [outcome.record() for outcome in outcomes]
+    shown = [name for name in records[0] if output_to.form != "table" or name != "release_id"]
+    output_to.records(records, shown)
     if options["seed"] is None:
         output_to.note(_balance(options["ledger"], loaded))
+    refused = [outcome.name for outcome in outcomes if outcome.status == "refused"]
+    if refused:
+        raise BudgetError(api.why_not_resumed(loaded, refused, options["ledger"]))
 
 
 def _balance(ledger: str, plan: Plan) -> str:

@@ -46,9 +46,24 @@ def claim_of(
             neighbors=promise.neighbors,
             rows_per_person=promise.rows_per_person,
             unit=unit.column if unit else None,
+            parallel=spec.parallel,
         ),
     )
     claim = claim.model_copy(update={"guarantee": sentences(claim)})
     whole = claim.model_copy(update={"blocks": [RowGroup(rows=domain.size, sha256="")]})
     read_back = Metadata.from_json(whole.to_json().encode(), spec.name)
     return read_back.model_copy(update={"blocks": []})
+
+
+def made_as_planned(plan: Plan, spec: CubeRelease, claim: Metadata) -> bool:
+    """Whether a release is what a plan would make now: the same cube and rows, mechanism and promise."""
+    promise, unit = plan.privacy, plan.privacy.unit
+    by_name = {str(item["name"]): item for item in claim.domain_description}
+    wanted = {str(item["name"]): item for item in plan.domain_of(spec).describe()}
+    return (
+        by_name == wanted
+        and (claim.where, claim.mechanism, claim.steps) == (spec.where, spec.mechanism, list(spec.refine))
+        and (claim.privacy.epsilon, claim.privacy.neighbors) == (plan.shares()[spec.name], promise.neighbors)
+        and (claim.privacy.rows_per_person, claim.privacy.unit)
+        == (promise.rows_per_person, unit.column if unit else None)
+    )

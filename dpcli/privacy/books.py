@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dpcli.data.periods import Period, period_index
-from dpcli.errors import OutputError
+from dpcli.errors import BudgetError, LedgerError
 from dpcli.privacy.budget import PERIODS, Balance, Budget, composed
 from dpcli.privacy.chain import Entry
 from dpcli.privacy.exact import exact_text
@@ -28,7 +28,7 @@ class Debit:
 
     Debits of one call of ``reserve`` that have the same plan and the same ``parallel`` name count rows that
     no other of them counts, so together they cost the largest of them. ``content`` is the digest of what was
-    published for it.
+    published for it, ``group`` the number of the entry by which debits that compose in parallel are told.
     """
 
     release_id: str
@@ -42,6 +42,7 @@ class Debit:
     time: str = ""
     state: State = "reserved"
     content: str | None = None
+    group: int | None = None
 
     def record(self) -> dict[str, object]:
         """Return the debit as the fields that are printed."""
@@ -49,7 +50,7 @@ class Debit:
 
     def body(self, group: int | None) -> dict[str, Any]:
         """Return what the entry of this debit says; what comes later is not part of it."""
-        later = ("time", "state", "content")
+        later = ("time", "state", "content", "group")
         fields = {name: value for name, value in self.record().items() if name not in later}
         return {**fields, "group": group}
 
@@ -65,14 +66,14 @@ class Books:
     def __init__(self, entries: Iterable[Entry], now: str, path: Path) -> None:
         self.debits: dict[str, Debit] = {}
         self.today = _day(now)
-        self._groups: dict[str, int] = {}
+        self._tickets: dict[str, int] = {}
         self._old: set[str] = set()
         self._budgets: dict[tuple[str, Period | None], Budget] = {}
         for entry in entries:
             try:
                 self._enter(entry)
             except (KeyError, ValueError, TypeError, AttributeError, ArithmeticError):
-                raise OutputError(
+                raise LedgerError(
                     f"Entry {entry.number} of the ledger {path} cannot be understood. If a newer dpcli wrote"
                     " it, use that."
                 ) from None
@@ -81,14 +82,15 @@ class Books:
         body = dict(entry.body)
         if entry.kind == "debit":
             group, old = body.pop("group"), body.pop("old", False)
-            debit = Debit(**{**body, "epsilon": _exact(body["epsilon"]), "time": entry.time})
+            group = entry.number if group is None else int(group)
+            debit = Debit(**{**body, "epsilon": _exact(body["epsilon"]), "time": entry.time, "group": group})
             fields = {**body, "parallel": debit.parallel or ""}
             if not all(isinstance(value, str) for value in fields.values()):
                 raise TypeError("fields are kept as text")
             if debit.epsilon <= 0 or debit.release_id in self.debits:
                 raise ValueError("no debit")
             self.debits[debit.release_id] = debit
-            self._groups[debit.release_id] = entry.number if group is None else int(group)
+            self._tickets[debit.release_id] = entry.number
             self._old |= {debit.release_id} if old else set()
         elif entry.kind == "budget":
             budget = Budget(_exact(body["epsilon"]), body["per"])
@@ -99,18 +101,29 @@ class Books:
             if debit.state == "released" or state not in ("reserved", "released", "failed"):
                 raise ValueError("what is released stays released")
             self.debits[debit.release_id] = replace(debit, state=state, content=body.get("content"))
+            if entry.kind == "resume":
+                self._tickets[debit.release_id] = entry.number
         else:
             raise ValueError("no such kind")
+
+    def ticket(self, release_id: str) -> int:
+        """Return the number of the entry that last let a release be drawn: its debit, or a resumption."""
+        return self._tickets[release_id]
+
+    def together(self, debit: Debit) -> list[Debit]:
+        """Return the debits that compose in parallel with one, itself included."""
+        return [other for other in self.debits.values() if other.group == debit.group]
 
     def resumable(self, debit: Debit) -> bool:
         """Whether a debit still pays for a draw.
 
-        Not if something was published for it, or may have been (see :mod:`dpcli.privacy.formats`). Nor if it
-        is one of a parallel group: the table may have changed since others of the group were published, so
-        that a row, or its person, would count in two of them.
+        Not if something was published for it, or may have been (see :mod:`dpcli.privacy.formats`). Nor if
+        something was for another of its parallel group: the table may have changed since, so that a row, or
+        its person, would count in two of them.
         """
-        settled = debit.state == "released" or debit.release_id in self._old
-        return not settled and debit.parallel is None
+        return not any(
+            other.state == "released" or other.release_id in self._old for other in self.together(debit)
+        )
 
     def spent(self, dataset: str, per: Period | None = None) -> Fraction:
         """Return what a dataset has spent, in all or in the present period.
@@ -119,13 +132,17 @@ class Books:
         holds all of them or none.
         """
         return composed(
-            (self._groups[debit.release_id], debit.epsilon)
+            (debit.group, debit.epsilon)
             for debit in self.debits.values()
             if debit.dataset == dataset and (per is None or self._present(debit.time, per))
         )
 
     def _present(self, time: str, per: Period) -> bool:
         return period_index(_day(time), per) == period_index(self.today, per)
+
+    def datasets(self) -> list[str]:
+        """Return the names of all datasets that have debits or budgets, sorted."""
+        return sorted({debit.dataset for debit in self.debits.values()} | {name for name, _ in self._budgets})
 
     def budgets(self, dataset: str) -> list[Budget]:
         """Return the recorded budgets of a dataset: the lifetime's, then by length of period."""
@@ -142,11 +159,19 @@ class Books:
 
     def balances(self, dataset: str, budgets: Sequence[Budget] = ()) -> list[Balance]:
         """Return what is spent of every budget that holds, those of a plan being able to lower them only."""
-        lowered = self.lowered(dataset, budgets)
-        holding = {budget.per: budget for budget in (*self.budgets(dataset), *lowered)}
+        planned = {budget.per: budget for budget in self.lowered(dataset, budgets)}
+        holding = {budget.per: budget for budget in self.budgets(dataset)} | planned
         return [
-            Balance(holding[per], self.spent(dataset, per), self.today) for per in PERIODS if per in holding
+            Balance(holding[per], self.spent(dataset, per), self.today, per in planned)
+            for per in PERIODS
+            if per in holding
         ]
+
+    def check(self, dataset: str, asked: Fraction, budgets: Sequence[Budget]) -> None:
+        """Raise ``BudgetError`` if so much more would exceed a budget."""
+        for balance in self.balances(dataset, budgets):
+            if balance.spent + asked > balance.budget.total:
+                raise BudgetError(balance.refusal(dataset, asked))
 
 
 def _exact(text: str) -> Fraction:

@@ -35,6 +35,8 @@ class Balance:
     budget: Budget
     spent: Fraction
     today: dt.date
+    planned: bool = False
+    """Whether it is a plan's own budget that is the lowest here, and not one that is recorded."""
 
     @property
     def left(self) -> Fraction:
@@ -69,7 +71,8 @@ class Balance:
             f" {exact_text(self.spent)}{f' {self.period}' if per else ''}; this release asks for"
             f" {exact_text(asked)}, and only {exact_text(self.left)} is left{self.until}. Nothing was spent."
             f" Lower the plan's epsilon{', wait' if per else ''}, or, if what people were promised allows it,"
-            f" raise the budget with 'dpcli ledger set-budget {dataset}{f' --per {per}' if per else ''}'."
+            f" raise {'the budget in the plan, and ' if self.planned else ''}the one in the ledger with"
+            f" 'dpcli ledger set-budget {dataset} EPSILON{f' --per {per}' if per else ''}'."
         )
 
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpcli.errors import OutputError
+from dpcli.errors import LedgerError, OutputError
 from dpcli.privacy.formats import Format, format_of, make_tables, take_old_tables
 
 START = "dpcli ledger"
@@ -169,7 +169,8 @@ class Chain:
             reason = str(error)
             if isinstance(error, UnicodeDecodeError) or not reason.isprintable():  # it quotes damaged bytes
                 reason = "database disk image is malformed"
-            raise OutputError(
+            damaged = code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or "malformed" in reason
+            raise (LedgerError if damaged else OutputError)(
                 f"The ledger {self.path} cannot be used ({reason}). Check that it is a dpcli ledger and that"
                 " its folder can be written, or name another with --ledger."
             ) from error
@@ -195,7 +196,7 @@ class Chain:
         try:
             taken = take_old_tables(database) if form == "old" else []
         except (ValueError, ArithmeticError):
-            raise OutputError(
+            raise LedgerError(
                 f"The ledger {self.path} has rows that cannot be understood, and is left as it is. Restore it"
                 " from a copy."
             ) from None
@@ -220,7 +221,7 @@ class Chain:
             if entry is None:
                 place = len(entries) + 1
                 what = "does not fit what stands before it" if number <= place else "is missing"
-                raise OutputError(
+                raise LedgerError(
                     f"The ledger {self.path} is damaged or was altered: entry {min(number, place)} {what}."
                     " Restore it from a copy; until then it pays for nothing."
                 )
@@ -229,7 +230,7 @@ class Chain:
 
     def _refuse_foreign(self, form: Format) -> None:
         if form == "foreign":
-            raise OutputError(
+            raise LedgerError(
                 f"{self.path} is an SQLite file, but not a dpcli ledger by its tables, and is left as it is."
                 " Name the ledger with --ledger."
             )

@@ -8,7 +8,8 @@ Each debit pays for one publication at most. Proof: a file appears under its nam
 transaction of its own it refuses a debit that is released already, and nothing sets a released one back.
 So for a debit that is reserved or failed nothing was ever published, what was drawn for it is gone unseen,
 and :meth:`Ledger.resume` may draw for it afresh: whoever resumes it, and however often, one outcome at most
-is seen, and its epsilon is in the sum since it was reserved.
+is seen, and its epsilon is in the sum since it was reserved. A run that is resumed by another has lost its
+ticket, and can publish nothing any more; so the releases of a parallel group come from one run.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ __all__ = ["Account", "Balance", "Budget", "Debit", "Entry", "Ledger", "Period",
 class Account:
     """A reserved epsilon, from which the gate takes what each measurement costs."""
 
-    def __init__(self, epsilon: Fraction) -> None:
+    def __init__(self, epsilon: Fraction, ticket: int | None = None) -> None:
         self.epsilon = epsilon
+        self.ticket = ticket
         self.spent = Fraction(0)
 
     def debit(self, epsilon: Fraction) -> None:
@@ -73,12 +75,10 @@ class Ledger:
         asked = composed(zip(names, (debit.epsilon for debit in debits), strict=True))
         with self._chain.appending(create=True) as chain:
             books = Books(chain.entries, chain.now, self.path)
-            for balance in books.balances(dataset, budgets):
-                if balance.spent + asked > balance.budget.total:
-                    raise BudgetError(balance.refusal(dataset, asked))
+            books.check(dataset, asked, budgets)
             for budget in books.lowered(dataset, budgets):
                 chain.append("budget", budget_body(dataset, budget))
-            known, groups = set(books.debits), dict[object, int]()
+            known, groups, accounts = set(books.debits), dict[object, int](), list[Account]()
             for debit, name in zip(debits, names, strict=True):
                 if debit.release_id in known:
                     raise OutputError(
@@ -87,23 +87,32 @@ class Ledger:
                     )
                 known.add(debit.release_id)
                 group = groups.setdefault(name, chain.next_number)
-                chain.append("debit", debit.body(None if debit.parallel is None else group))
-        return [Account(debit.epsilon) for debit in debits]
+                entry = chain.append("debit", debit.body(None if debit.parallel is None else group))
+                accounts.append(Account(debit.epsilon, entry.number))
+        return accounts
 
-    def settle(self, release_id: str, state: State, content: str | None = None) -> None:
+    def check(self, dataset: str, asked: Fraction, budgets: Sequence[Budget]) -> None:
+        """Raise ``BudgetError`` if a reservation of so much would be refused now."""
+        self._books().check(dataset, asked, budgets)
+
+    def settle(
+        self, release_id: str, state: State, content: str | None = None, ticket: int | None = None
+    ) -> None:
         """Note how a reserved release ended. Its epsilon stays spent in any case.
 
         "released" is noted before the file appears, with the digest of its ``content``, and once: a second
-        time raises ``BudgetError``, and then nothing may be published. A release that was noted so is never
-        noted as failed.
+        time raises ``BudgetError``, and so does a ``ticket`` that is not the last; then nothing may be
+        published. A release that was noted so is never noted as failed.
         """
         if state == "reserved":
             raise ValueError("a release ends as released or failed")
         with self._chain.appending(create=False) as chain:
-            debit = self._debit(Books(chain.entries, chain.now, self.path), release_id)
-            if debit.state == "released" == state:
+            books = Books(chain.entries, chain.now, self.path)
+            debit = self._debit(books, release_id)
+            stale = ticket is not None and ticket != books.ticket(release_id)
+            if state == "released" and (debit.state == "released" or stale):
                 raise BudgetError(_used(debit))
-            if debit.state not in ("released", state):
+            if debit.state not in ("released", state) and not stale:
                 chain.append("settle", {"release_id": release_id, "state": state, "content": content})
 
     def resumable(self, dataset: str, plan_digest: str) -> list[Debit]:
@@ -112,25 +121,33 @@ class Ledger:
         own = [d for d in books.debits.values() if (d.dataset, d.plan_digest) == (dataset, plan_digest)]
         return [debit for debit in own if books.resumable(debit)]
 
-    def resume(self, release_id: str) -> Account:
-        """Take up a reserved or failed release again; it was paid for, in the period when it was reserved.
+    def resume(self, release_ids: Sequence[str]) -> list[Account]:
+        """Take up reserved or failed releases again; they were paid for, in the period when reserved.
 
-        Raises ``BudgetError`` if it was released, may have been, is one of a parallel group, or is not
-        known. For the proof see above.
+        Raises ``BudgetError``, and takes none, if one was released, may have been, or is not known, or if
+        one of a parallel group comes without the others. For the proof see above.
         """
         with self._chain.appending(create=False) as chain:
             books = Books(chain.entries, chain.now, self.path)
-            debit = self._debit(books, release_id)
-            if not books.resumable(debit):
-                raise BudgetError(_used(debit))
-            chain.append("resume", {"release_id": release_id})
-        return Account(debit.epsilon)
+            debits = [self._debit(books, release_id) for release_id in release_ids]
+            for debit in debits:
+                group = {other.release_id for other in books.together(debit)}
+                if not books.resumable(debit) or not group <= set(release_ids):
+                    raise BudgetError(_used(debit))
+            return [
+                Account(debit.epsilon, chain.append("resume", {"release_id": debit.release_id}).number)
+                for debit in debits
+            ]
 
     def set_budget(self, dataset: str, budget: Budget) -> None:
         """Record another budget for a dataset in place of that for the same period, higher or lower."""
         with self._chain.appending(create=True) as chain:
             Books(chain.entries, chain.now, self.path)  # nothing is added to what cannot be understood
             chain.append("budget", budget_body(dataset, budget))
+
+    def datasets(self) -> list[str]:
+        """Return the names of all datasets that have debits or budgets."""
+        return self._books().datasets()
 
     def budgets(self, dataset: str) -> list[Budget]:
         """Return the dataset's recorded budgets: the lifetime's first, one at most for each period."""
@@ -177,7 +194,9 @@ class Ledger:
 
 
 def _used(debit: Debit) -> str:
-    why = "was published or may have been" if debit.parallel is None else "is one of a parallel group"
+    why = "was published or may have been"
+    if debit.parallel is not None:
+        why += f", or others of its parallel group '{debit.parallel}' were"
     return (
         f"By the ledger, release '{debit.release}' ({debit.release_id}) {why}, and its epsilon pays for"
         " nothing more. Release anew, which spends again."

@@ -65,8 +65,14 @@ def sentences(metadata: Metadata) -> list[str]:
         factor = f"{1 if privacy.neighbors == 'add-remove' else 2} for {privacy.neighbors}"
         words[3] += (
             f" To this come the counts of {metadata.regions.number:,} regions, each cell being in one, with"
-            f" noise of scale {second}: norm 1, times {factor}, times {rows}, divided by {second}. The regions"
-            " were worked out from the noisy cells alone."
+            f" noise of scale {second}: norm 1, times {factor}, times {rows}, divided by {second}. The"
+            " regions were worked out from the noisy cells alone."
+        )
+    if privacy.parallel is not None:
+        bound = f" At most {rows} rows of a person count in all of them together." if privacy.unit else ""
+        words.append(
+            f"It is one of the group {privacy.parallel!r} of releases that were made at once and count"
+            f" different rows: together they cost the largest epsilon among them, not the sum.{bound}"
         )
     if metadata.where is not None:
         words.insert(2, f"Only rows that satisfy a public condition are counted: {metadata.where}.")

@@ -36,13 +36,15 @@ class _Part(BaseModel):
 class Privacy(_Part):
     """The claim: epsilon for these neighbours, when at most so many rows of one person are counted.
 
-    ``unit`` is the column that told people apart; without one, one row is taken as one person.
+    ``unit`` is the column that told people apart; without one, one row is taken as one person. ``parallel``
+    is the group of releases about different rows that were made together with this one.
     """
 
     epsilon: Exact
     neighbors: Neighbors
     rows_per_person: int = Field(1, ge=1)
     unit: str | None = None
+    parallel: str | None = None
 
 
 class Noise(_Part):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Formatter
@@ -16,6 +17,7 @@ from dpcli.release.whole import check_writable
 IfExists = Literal["fail", "skip", "replace"]
 SUFFIXES = (".parquet", ".pq")
 _FIELDS = "There are {dataset}, {release} and {date} or {date:%Y-%m}; write {{ and }} for braces."
+_FORMS = "Use %Y, %m, %d, %j (day of the year), %G and %V (year and week), letters, digits and hyphens."
 
 
 def targets(
@@ -66,10 +68,9 @@ def _filled(text: str, fields: Mapping[str, object]) -> str:
             continue
         if name not in fields or conversion or (form and name != "date"):
             raise OutputError(f"The output {text!r} has a field that does not exist, {{{name}}}. {_FIELDS}")
-        value = format(fields[name], form or "")
-        if not value or any(sign in value for sign in ("/", os.sep, "\0")):
-            raise OutputError(f"The output {text!r} has a date in a form that cannot be in a name. {_FIELDS}")
-        filled += value
+        if form and not re.fullmatch(r"(%[YmdjGVu]|[\w.-])+", form, re.ASCII):
+            raise OutputError(f"The output {text!r} has a date in a form that is not known. {_FORMS}")
+        filled += format(fields[name], form or "")
     return filled
 
 
@@ -77,6 +78,10 @@ def _make_folder(path: Path, *, parents: bool) -> None:
     try:
         path.mkdir(exist_ok=True, parents=parents)
     except OSError as error:
+        if isinstance(error, FileNotFoundError):
+            raise OutputError(
+                f"Cannot write to {path}: there is no folder {path.parent}. Create it first."
+            ) from None
         raise OutputError(f"Cannot make the folder {path} for the releases ({error.strerror}).") from error
 
 

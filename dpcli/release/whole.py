@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import glob
 import os
 import tempfile
@@ -28,10 +29,10 @@ def whole_file(
     Without ``replace`` an existing file, also one that appears meanwhile, is kept and an error raised.
     """
     temporary: Path | None = None
-    announced = False
+    announced, handle = False, -1
     try:
         _remove_stale(path)
-        temporary = _own_name(path)
+        temporary, handle = _own_name(path)
         yield temporary
         _sync(temporary)
         if before_it_appears is not None:
@@ -41,9 +42,11 @@ def whole_file(
     except OSError as error:
         raise OutputError(cannot_write(path, error)) from error
     finally:
-        if temporary is not None and not announced:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
+        if temporary is not None:
+            os.close(handle)
+            if not announced:
+                with suppress(OSError):
+                    temporary.unlink(missing_ok=True)
 
 
 def appear(temporary: Path, path: Path, *, replace: bool) -> None:
@@ -60,9 +63,24 @@ def appear(temporary: Path, path: Path, *, replace: bool) -> None:
 
 
 def leftovers(path: Path) -> list[Path]:
-    """Return what killed runs left beside ``path``, the newest last."""
-    found = [part for part in path.parent.glob(f".{glob.escape(path.name)}.*{PART}") if part.is_file()]
-    return sorted(found, key=lambda part: part.stat().st_mtime_ns)
+    """Return what killed runs left beside ``path``, the newest last; what is being written is left out."""
+    found = path.parent.glob(f".{glob.escape(path.name)}.*{PART}")
+    return sorted((part for part in found if _is_left(part)), key=lambda part: part.stat().st_mtime_ns)
+
+
+def _is_left(part: Path) -> bool:
+    """Whether nobody writes a file: who does holds a lock on it, which the system drops when it ends."""
+    try:
+        handle = os.open(part, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+    return True
 
 
 def check_writable(path: Path) -> None:
@@ -72,16 +90,22 @@ def check_writable(path: Path) -> None:
     if path.is_dir():
         raise OutputError(f"Cannot write {path}: it is a folder. Name a file.")
     try:
-        _own_name(path).unlink()
+        temporary, handle = _own_name(path)
+        os.close(handle)
+        temporary.unlink()
     except OSError as error:
         raise OutputError(cannot_write(path, error)) from error
 
 
-def _own_name(path: Path) -> Path:
-    """Make an empty file beside ``path`` whose name no other process or thread has, for its owner alone."""
+def _own_name(path: Path) -> tuple[Path, int]:
+    """Make an empty file beside ``path`` whose name no other process or thread has, for its owner alone.
+
+    It is locked until its handle, which comes second, is closed.
+    """
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=PART, dir=path.parent)
-    os.close(handle)
-    return Path(name)
+    with suppress(OSError):  # a file system without locks: then a file of a live run may count as left
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return Path(name), handle
 
 
 def _remove_stale(path: Path) -> None:

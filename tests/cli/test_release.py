@@ -100,7 +100,7 @@ def test_the_file_holds_nothing_that_depends_on_the_table(
     assert documents[0] == documents[1]
 
 
-RESUME = "When the cause is mended, --resume makes what is missing without spending again."
+RESUME = "When the cause is mended, run again: what is missing is not paid for twice."
 
 
 class TestDryRun:
@@ -244,7 +244,7 @@ class TestBudget:
         assert result.stderr == (
             "Error: Dataset 'town' has a budget of epsilon 1 and has spent 1; this release asks for 0.000000001, and"
             " only 0 is left. Nothing was spent. Lower the plan's epsilon, or, if what people were promised allows"
-            " it, raise the budget with 'dpcli ledger set-budget town'.\n"
+            " it, raise the one in the ledger with 'dpcli ledger set-budget town EPSILON'.\n"
         )
         assert not Path("c.parquet").exists()
         assert spent(tmp_path) == 1
@@ -276,7 +276,7 @@ class TestBudget:
     def test_a_file_appears_only_when_the_ledger_has_it_as_released(
         self, dpcli: Cli, write_plan: WritePlan, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def settle(self: Ledger, release_id: str, state: str, content: str | None = None) -> None:
+        def settle(self: Ledger, *arguments: object) -> None:
             assert not Path("out.parquet").exists()
             raise OutputError("The ledger is gone.")
 

@@ -61,7 +61,9 @@ class TestNames:
             ("{dataset:>9}.parquet", "a field that does not exist, {dataset}"),
             ("{date.parquet", "has a brace without its other"),
             ("date}.parquet", "has a brace without its other"),
-            ("{date:%Y/%m}.parquet", "a form that cannot be in a name"),
+            ("{date:%Y-%Q}.parquet", "a date in a form that is not known"),
+            ("{date:\\%Y}.parquet", "a date in a form that is not known"),
+            ("{date:%Y/%m}.parquet", "a date in a form that is not known"),
             ("{dataset.__class__}.parquet", "a field that does not exist"),
         ],
     )
@@ -71,7 +73,7 @@ class TestNames:
         result = dpcli("release", write_plan(), table, "-o", output)
         assert result.exit_code == 2
         assert words in result.stderr
-        assert "There are {dataset}, {release} and {date}" in result.stderr
+        assert "{dataset}, {release} and {date}" in result.stderr or "Use %Y, %m, %d" in result.stderr
         assert not (tmp_path / "ledger.sqlite").exists()
 
 
@@ -85,12 +87,15 @@ class TestLog:
         )
         assert result.exit_code == 0
         lines = self.lines(result)
-        assert [line["message"] for line in lines[:3]] == [
+        assert [line["message"] for line in lines[:4]] == [
             "Choosing what to measure for cube",
             "Counting cube",
+            "Epsilon 1 is debited for cube.",
             "Writing cube",
         ]
-        assert all(isinstance(line["seconds"], float) for line in lines[:3])
+        assert all(isinstance(lines[k]["seconds"], float) for k in (0, 1, 3))
+        assert (lines[2]["dataset"], lines[2]["epsilon"]) == ("town", "1")
+        assert len({line["run"] for line in lines}) == 1
         assert {line["level"] for line in lines} == {"info"}
         assert all(dt.datetime.fromisoformat(str(line["time"])).tzinfo for line in lines)
         assert json.loads(result.stdout)[0]["status"] == "released"

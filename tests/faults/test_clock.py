@@ -143,7 +143,7 @@ class TestJumps:
         ticking.reserve([debit("a")], [Budget(Fraction(1), "day")])
         clock.set(FIRST)
         ticking.settle("a", "failed")
-        ticking.resume("a")
+        ticking.resume(["a"])
         ticking.settle("a", "released")
         ticking.set_budget("town", Budget(Fraction(2), "day"))
         assert {entry.time for entry in ticking.entries()} == {"2026-01-31T12:00:00+00:00"}

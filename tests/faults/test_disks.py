@@ -28,8 +28,8 @@ WRITE = "dpcli.publish:write_release"
 BATCH = "pyarrow.parquet:ParquetWriter.write_batch"
 TOO_LARGE = "it is larger than a file may be there. Choose another folder or raise the limit."
 SPENT = (
-    "Epsilon 1 is spent all the same. Not produced: cube. When the cause is mended, --resume makes what is"
-    " missing without spending again."
+    "Epsilon 1 is spent all the same. Not produced: cube. When the cause is mended, run again: what is missing"
+    " is not paid for twice."
 )
 
 

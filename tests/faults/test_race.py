@@ -163,7 +163,7 @@ def _publish(path: Path, process: int) -> list[str]:
     won = []
     for name in random.Random(process).sample([str(number) for number in range(10)], 10):
         try:
-            Ledger(path).resume(name)
+            Ledger(path).resume([name])
             Ledger(path).settle(name, "released")
         except BudgetError:
             continue

@@ -86,7 +86,7 @@ def test_three_tenths_and_seven_tenths_fill_a_cap_of_one(ledger: Ledger) -> None
     assert str(caught.value) == (
         "Dataset 'town' has a budget of epsilon 1 and has spent 1; this release asks for 0.000000001, and only"
         " 0 is left. Nothing was spent. Lower the plan's epsilon, or, if what people were promised allows it,"
-        " raise the budget with 'dpcli ledger set-budget town'."
+        " raise the one in the ledger with 'dpcli ledger set-budget town EPSILON'."
     )
     assert [d.release_id for d in ledger.debits("town")] == ["a", "b"]
 
@@ -183,6 +183,7 @@ def test_entries_are_on_disk_when_reserve_returns(ledger: Ledger) -> None:
         "time": "2026-01-31T12:00:00+00:00",
         "state": "reserved",
         "content": None,
+        "group": 2,
     }
 
 
@@ -267,19 +268,19 @@ class TestSettling:
         ]
         assert ledger.resumable("city", "p") == []
         for name in ("b", "c", "b"):
-            assert ledger.resume(name).epsilon == Fraction(1, 4)
+            assert ledger.resume([name])[0].epsilon == Fraction(1, 4)
         assert [d.state for d in ledger.debits()] == ["released", *["reserved"] * 3]
         assert ledger.spent("town") == 1  # resuming costs nothing, and no budget can refuse it
         ledger.settle("b", "released")
         for name in ("a", "b", "x"):
             with pytest.raises(BudgetError):
-                ledger.resume(name)
+                ledger.resume([name])
         assert [d.release_id for d in ledger.resumable("town", "p")] == ["c"]
 
     def test_of_two_that_resume_one_publishes(self, ledger: Ledger) -> None:
         ledger.reserve([debit("a", "1")], ONE)
-        ledger.resume("a")
-        ledger.resume("a")
+        ledger.resume(["a"])
+        ledger.resume(["a"])
         ledger.settle("a", "released")
         with pytest.raises(BudgetError):
             ledger.settle("a", "released")
@@ -314,14 +315,23 @@ class TestParallel:
         ledger.reserve(debits, [])
         assert ledger.spent("town") == 6
 
-    def test_a_part_of_a_group_is_never_resumed(self, ledger: Ledger) -> None:
-        ledger.reserve([debit(name, "0.5", parallel="x") for name in "ab"], [])
+    def test_a_group_is_resumed_as_a_whole_or_not_at_all(self, ledger: Ledger) -> None:
+        accounts = ledger.reserve([debit(name, "0.5", parallel="x") for name in "ab"], [])
+        assert [each.release_id for each in ledger.resumable("town", "d")] == ["a", "b"]
+        with pytest.raises(BudgetError, match="or others of its parallel group 'x' were"):
+            ledger.resume(["b"])
+        resumed = ledger.resume(["a", "b"])
+        assert ledger.spent("town") == Fraction(1, 2)
+        for name, account in zip("ab", accounts, strict=True):  # a run that was overtaken publishes nothing
+            with pytest.raises(BudgetError, match="pays for nothing more"):
+                ledger.settle(name, "released", ticket=account.ticket)
+            ledger.settle(name, "failed", ticket=account.ticket)
+        assert [each.state for each in ledger.debits()] == ["reserved", "reserved"]
+        ledger.settle("a", "released", ticket=resumed[0].ticket)
         assert ledger.resumable("town", "d") == []
-        ledger.settle("a", "released")
-        ledger.settle("b", "failed")
-        with pytest.raises(BudgetError, match="is one of a parallel group"):
-            ledger.resume("b")
-        assert ledger.resumable("town", "d") == []
+        with pytest.raises(BudgetError, match="or others of its parallel group 'x' were"):
+            ledger.resume(["a", "b"])
+        ledger.settle("b", "released", ticket=resumed[1].ticket)
 
 
 class TestPeriods:
@@ -416,7 +426,7 @@ class TestPeriods:
     def test_a_resumed_release_counts_when_it_was_reserved(self, ledger: Ledger, clock: Clock) -> None:
         ledger.reserve([debit("a", "1")], [budget("1", "month")])
         clock.text = "2026-02-01T00:00:00"
-        ledger.resume("a")
+        ledger.resume(["a"])
         ledger.settle("a", "released")
         assert (ledger.spent("town"), ledger.spent("town", "month")) == (1, 0)
 
@@ -442,7 +452,7 @@ def test_a_ledger_of_the_first_format_keeps_its_sums_and_resumes_nothing(ledger:
     assert ledger.budgets("town") == ONE
     assert ledger.resumable("town", "d") == []
     with pytest.raises(BudgetError, match="may have been"):
-        ledger.resume("b")
+        ledger.resume(["b"])
     with pytest.raises(BudgetError, match=r"only 0\.1 is left"):
         ledger.reserve([debit("d", "0.2")], [])
     ledger.reserve([debit("d", "0.1")], [])
