@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ from dpcli.privacy.gate import Probe
 from dpcli.privacy.ledger import Account, Debit, Ledger
 from dpcli.privacy.noise import Keystream
 from dpcli.progress import Progress, Reporter, Silent
-from dpcli.recovery import Made, Status, paid_for, recovered
+from dpcli.recovery import Made, Status, forgotten, paid_for, recovered
 from dpcli.release.file import Regions, Release, write_release
 from dpcli.release.metadata import Metadata
 from dpcli.release.target import IfExists, existing, targets
@@ -95,25 +95,23 @@ def release(
     With ``seed`` anyone can recompute the noise: the files are marked NOT PRIVATE and the ledger is left
     alone.
     """
-    if resume and (seed is not None or if_exists == "replace"):
-        raise UsageError(
-            f"--resume does not go with {'--seed' if seed is not None else '--if-exists replace'}."
-        )
+    if resume and seed is not None:
+        raise UsageError("--resume does not go with --seed.")
     check_filters(plan)
     with nullcontext() if seed is not None else ledger.lock(plan.dataset, wait):
         if seed is not None:
             _refuse_seed_on_budget(plan, ledger, fixture)
         today = dt.datetime.now(dt.UTC).date()
         names = [spec.name for spec in plan.releases]
-        paths = targets(names, output, table, dataset=plan.dataset, today=today)
-        exists: IfExists = "skip" if resume else if_exists
+        paths = targets(names, output, [table, ledger.path], dataset=plan.dataset, today=today)
+        exists: IfExists = "skip" if resume and if_exists == "fail" else if_exists
         kept = {name: existing(paths[name], plan.dataset, name, exists) for name in names}
         run = _Run(plan, table, paths, ledger, seed, exists == "replace", allow_empty, reporter or Silent())
         todo = [spec for spec in plan.releases if kept[spec.name] is None]
         made: dict[str, Made] = {}
         paid: dict[str, Debit] = {}
         if seed is None:
-            made |= recovered(plan, paths, ledger, [spec.name for spec in todo])
+            made |= recovered(plan, paths, ledger, resume=resume, replace=exists == "replace")
             todo = [spec for spec in todo if spec.name not in made]
             paid = paid_for(plan, todo, ledger)
         made |= run.make([spec for spec in todo if spec.name in paid or not resume], paid)
@@ -177,8 +175,11 @@ class _Run:
         """Debit new releases in one transaction, and take up old ones; return the accounts by release."""
         if self.seed is not None:  # not private, and so not in the ledger
             return {debit.release_id: Account(debit.epsilon) for debit in new}
+        new = [replace(debit, file=self._file(debit)) for debit in new]
         debits, accounts = [*new, *old], self.ledger.reserve(new, self.plan.privacy.budgets)
-        accounts += self.ledger.resume([debit.release_id for debit in old]) if old else []
+        if old:
+            forgotten(old)
+            accounts += self.ledger.resume({debit.release_id: self._file(debit) for debit in old})
         for debit in debits:
             self.reporter.note(
                 f"Epsilon {exact_text(debit.epsilon)} is debited for {debit.release}."
@@ -190,6 +191,9 @@ class _Run:
                 epsilon=exact_text(debit.epsilon),
             )
         return {debit.release_id: account for debit, account in zip(debits, accounts, strict=True)}
+
+    def _file(self, debit: Debit) -> str:
+        return str(self.paths[debit.release].absolute())
 
     @contextmanager
     def _nothing_spent(self) -> Iterator[None]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -21,31 +22,46 @@ Made = tuple[Status, str | None]
 
 
 def recovered(
-    plan: Plan, paths: Mapping[str, Path], ledger: Ledger, missing: Sequence[str]
+    plan: Plan, paths: Mapping[str, Path], ledger: Ledger, *, resume: bool, replace: bool
 ) -> dict[str, Made]:
     """Give files their names that the ledger has as released, but that a kill left under a temporary one.
 
     Such a file is complete, and the ledger has the digest of its content: it is the one draw that its debit
-    has paid for. All other leftovers are removed: what was drawn for a debit and not published must not lie
-    about when the debit is drawn for again.
+    has paid for, and it is never removed. Without ``resume`` it is an ``OutputError`` that it is there, for
+    to go on would spend again. All other leftovers are removed: what was drawn for a debit and not published
+    must not lie about when the debit is drawn for again.
     """
-    published: dict[str | None, tuple[str, str]] = {
-        debit.content: (debit.release, debit.release_id)
-        for debit in ledger.debits(plan.dataset)
-        if debit.state == "released" and debit.content and debit.plan_digest == plan.digest()
+    own = [debit for debit in ledger.debits(plan.dataset) if debit.plan_digest == plan.digest()]
+    published: dict[str | None, Debit] = {
+        debit.content: debit for debit in own if debit.state == "released" and debit.content
     }
     done: dict[str, Made] = {}
     for name, path in paths.items():
         for part in leftovers(path):
+            debit = published.get(_content(part))
             try:
-                release, release_id = published.get(_content(part), (None, None))
-                if name in missing and name not in done and release == name:
-                    appear(part, path, replace=False)
-                    done[name] = "recovered", release_id
-                part.unlink(missing_ok=True)
+                if debit is None or debit.release != name:
+                    part.unlink(missing_ok=True)
+                elif not resume:
+                    raise OutputError(
+                        f"Release '{name}' was made by an earlier run, and only lacks its name. Give it that"
+                        f" with --resume, or remove {part} and spend again."
+                    )
+                elif name not in done and (replace or not path.exists()):
+                    appear(part, path, replace=replace)
+                    done[name] = "recovered", debit.release_id
             except OSError as error:
                 raise OutputError(cannot_write(path, error)) from error
     return done
+
+
+def forgotten(debits: Iterable[Debit]) -> None:
+    """Remove what was drawn for debits and not published, wherever it was to go; they are drawn for again."""
+    for debit in debits:
+        for part in leftovers(Path(debit.file)) if debit.file else ():
+            with suppress(OSError, ReleaseFileError):
+                if open_release(part).metadata.id == debit.release_id:
+                    part.unlink()
 
 
 def _content(part: Path) -> str | None:

@@ -23,12 +23,13 @@ PRIVATE = {
     "dpcli.privacy.gate",
     "dpcli.privacy.formats",
     "dpcli.privacy.chain",
+    "dpcli.privacy.entry",
     "dpcli.privacy.books",
     "dpcli.privacy.ledger",
     "dpcli.publish",
     "dpcli.recovery",
 }
-MAY_REACH_PRIVATE = PRIVATE | {"dpcli.api"}
+MAY_REACH_PRIVATE = PRIVATE | {"dpcli.api", "dpcli.bookkeeping"}
 
 NUMPY_RANDOM = {"dpcli.query.workload", "dpcli.strategy.workloads"}
 
@@ -96,6 +97,7 @@ def test_commands_call_the_api_only(path: Path) -> None:
     allowed = {
         "dpcli",
         "dpcli.api",
+        "dpcli.bookkeeping",
         "dpcli.errors",
         "dpcli.progress",
         "dpcli.privacy.exact",

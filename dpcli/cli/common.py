@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
+import re
 import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from dpcli.cli.log import LOGS, VARIABLE, Log
-from dpcli.errors import DpcliError
+from dpcli.errors import DpcliError, OutputError
 from dpcli.progress import Reporter, Silent
 
 if TYPE_CHECKING:
     from dpcli.reader import Cube
+
+
+_PLAINLY = str.maketrans({"─": "-", "–": "-", "…": "..."})
+
+
+def speaks_unicode(stream: TextIO) -> bool:
+    """Tell whether a stream has all characters."""
+    return (stream.encoding or "ascii").lower().replace("-", "").startswith("utf")
 
 
 class Output:
@@ -29,6 +39,7 @@ class Output:
         self.form = form
         self.quiet = quiet
         self.log = log
+        self._told = False
 
     def records(
         self,
@@ -43,6 +54,7 @@ class Output:
         """
         from dpcli.cli import render
 
+        stream = self.stream()
         if columns is None:
             records = list(records)
             columns = list(records[0]) if records else ()
@@ -53,12 +65,45 @@ class Output:
         else:
             texts = render.FORMATS[self.form](records, columns)
         for text in texts:
-            sys.stdout.write(text)
-        sys.stdout.flush()
+            stream.write(self._fitting(text, stream))
+        stream.flush()
 
     def text(self, text: str) -> None:
         """Print text on stdout as it is."""
-        click.echo(text, nl=not text.endswith("\n"))
+        stream = self.stream()
+        click.echo(self._fitting(text, stream), file=stream, nl=not text.endswith("\n"))
+
+    def stream(self) -> TextIO:
+        """Return stdout; raises ``OutputError`` if there is none."""
+        if sys.stdout is None:
+            raise OutputError(
+                "Standard output is closed, so there is nowhere to print to; send it somewhere, if only to"
+                " /dev/null."
+            )
+        return sys.stdout
+
+    def _fitting(self, text: str, stream: TextIO) -> str:
+        """Write what stdout has no characters for otherwise: escaped in JSON and CSV, else as ``?``."""
+        encoding = stream.encoding or "utf-8"
+        try:
+            text.encode(encoding)
+        except UnicodeEncodeError:
+            pass
+        else:
+            return text
+        if self.form in ("json", "jsonl"):
+            return re.sub(r"[^\x00-\x7f]", lambda sign: json.dumps(sign[0])[1:-1], text)
+        plain = text if self.form == "csv" else text.translate(_PLAINLY)
+        errors = "backslashreplace" if self.form == "csv" else "replace"
+        fitting = plain.encode(encoding, errors).decode(encoding)
+        if fitting != plain and not self._told:
+            self._told = True
+            instead = "escaped" if self.form == "csv" else "written as ?"
+            self.warn(
+                f"Warning: Standard output is {encoding}, so characters that it lacks are {instead}."
+                " Set PYTHONIOENCODING=utf-8 to have them."
+            )
+        return fitting
 
     def note(self, text: str) -> None:
         """Tell something on stderr, unless ``--quiet``."""
@@ -118,7 +163,8 @@ def plain_command(function: Function) -> Function:
             raise
         except BrokenPipeError:
             # The reader (head, less) has left; keep Python from complaining about it at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            if sys.stdout is not None:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(0)
         except (Exception, KeyboardInterrupt) as caught:
             if debug:
@@ -162,7 +208,14 @@ def _message(error: BaseException) -> str:
 def default_ledger() -> str:
     """Return where the ledger is kept when neither ``--ledger`` nor DPCLI_LEDGER says; make its folder."""
     folder = Path(click.get_app_dir("dpcli"))
-    folder.mkdir(parents=True, exist_ok=True)
+    if not folder.is_absolute():  # XDG_CONFIG_HOME is empty or relative, which counts as not set
+        folder = Path("~/.config/dpcli").expanduser()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise click.UsageError(
+            f"Cannot make the folder {folder} for the ledger ({error.strerror}). Name a ledger with --ledger."
+        ) from None
     return str(folder / "ledger.sqlite")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from dpcli import api
+from dpcli import api, bookkeeping
 from dpcli.cli.common import Output, command, ledger_option, plain_command
 
 COLUMNS = (
@@ -53,8 +53,8 @@ def set_budget(output: Output, dataset: str, epsilon: str, per: Any, ledger: str
     """
     from dpcli.privacy.exact import exact_text
 
-    balance = api.set_budget(ledger, dataset, epsilon, per)
-    ever, _ = api.balance(ledger, dataset)
+    balance = bookkeeping.set_budget(ledger, dataset, epsilon, per)
+    ever, _ = bookkeeping.balance(ledger, dataset)
     if not ever:
         output.warn(f"Nothing was ever spent on a dataset '{dataset}'. Is the name right?")
     if balance.spent > balance.budget.total:
@@ -80,13 +80,13 @@ def show(output: Output, dataset: str | None, ledger: str) -> None:
     Example:
       dpcli ledger show --dataset census-2026 --format json
     """
-    debits = api.debits(ledger, dataset)
+    debits = bookkeeping.debits(ledger, dataset)
     hidden = () if output.form != "table" else ("group", "release_id")
     columns = [name for name in COLUMNS if name not in hidden]
     if debits or output.form != "table":
         output.records([debit.record() for debit in debits], columns)
     for name in sorted({debit.dataset for debit in debits}):
-        text = api.balance_text(ledger, name)
+        text = bookkeeping.balance_text(ledger, name)
         output.note(text[0].upper() + text[1:])
     open_debits = sum(debit.state != "released" for debit in debits)
     if open_debits:
@@ -109,7 +109,7 @@ def balance(output: Output, dataset: str | None, ledger: str) -> None:
       dpcli ledger balance --format json
     """
     columns = ("dataset", "period", "spent", "budget", "per", "left")
-    records = api.ledger_balance(ledger, dataset)
+    records = bookkeeping.ledger_balance(ledger, dataset)
     if records or output.form != "table":
         output.records(records, columns)
     else:
@@ -133,15 +133,19 @@ def verify(output: Output, releases: tuple[str, ...], head: str | None, ledger: 
       dpcli ledger verify
       dpcli ledger verify out/*.parquet --head 5d41…
     """
-    last = api.verify_ledger(ledger, releases, head)
+    last, refined = bookkeeping.verify_ledger(ledger, releases, head)
     number, digest, time = (last.number, last.digest, last.time) if last else (0, None, None)
     output.records([{"entries": number, "head": digest, "time": time}])
     output.note(f"The ledger {ledger} is whole." if last else f"The ledger {ledger} has no entries.")
     if head is not None:
         output.note("It has the entry with that digest.")
     if releases:
-        files = f"{len(releases)} release file{'s' if len(releases) > 1 else ''}"
-        output.note(f"It has paid for {files}, and each of them holds what was published.")
+        told = f"It has paid for {len(releases)} file{'s' if len(releases) > 1 else ''}."
+        if not refined:
+            told += " Each holds what was published."
+        else:
+            told += f" {refined} say{'s' * (refined == 1)} that it was refined from what was published, which cannot be checked."
+        output.note(told)
 
 
 @ledger.command()
@@ -160,7 +164,7 @@ def export(output: Output, file: str | None, ledger: str) -> None:
       dpcli ledger export -o ledger-2026-03.jsonl
       dpcli ledger export | tail -n 1
     """
-    lines = [json.dumps(entry.record()) for entry in api.entries(ledger)]
+    lines = [json.dumps(entry.record()) for entry in bookkeeping.entries(ledger)]
     text = "".join(f"{line}\n" for line in lines)
     if file is None:
         if text:

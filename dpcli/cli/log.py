@@ -5,13 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
-import secrets
 import shutil
 import sys
 import textwrap
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Literal, Protocol
 
 import click
@@ -19,7 +18,7 @@ import click
 from dpcli.progress import Progress, Reporter, Silent
 
 VARIABLE = "DPCLI_LOG_FORMAT"
-_RUN = secrets.token_hex(4)  # tells the lines of runs apart that go to one file
+_RUN = f"{os.getpid()}-{time.time():.0f}"  # tells the lines of runs apart that go to one file
 Level = Literal["info", "warning", "error"]
 
 
@@ -38,10 +37,12 @@ class TextLog:
 
     def tell(self, level: Level, text: str, **details: Any) -> None:
         wrapped = _wrapped(f"Error: {text}" if level == "error" else text)
-        click.echo(click.style(wrapped, fg="yellow", bold=True) if level == "warning" else wrapped, err=True)
+        with suppress(OSError, ValueError):  # nobody reads it: that is no reason to stop
+            styled = click.style(wrapped, fg="yellow", bold=True) if level == "warning" else wrapped
+            click.echo(styled, err=True)
 
     def reporter(self) -> Reporter:
-        return Bars() if sys.stderr.isatty() else Silent()
+        return Bars() if _terminal() else Silent()
 
 
 class JsonLog:
@@ -50,7 +51,9 @@ class JsonLog:
     def tell(self, level: Level, text: str, **details: Any) -> None:
         now = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
         line = {"time": now, "run": _RUN, "level": level, "message": text, **details}
-        click.echo(json.dumps(line, ensure_ascii=False), err=True)
+        whole = (getattr(sys.stderr, "encoding", None) or "").lower().startswith("utf")
+        with suppress(OSError, ValueError):  # nobody reads the log: that is no reason to stop
+            click.echo(json.dumps(line, ensure_ascii=not whole), err=True)
 
     def reporter(self) -> Reporter:
         return _Stages(self)
@@ -95,6 +98,8 @@ class LoggedGroup(click.Group):
     """A group of commands whose usage errors are JSON lines too, if that is asked for."""
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
+        if getattr(sys.stdout, "errors", None) == "strict":
+            sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
         words = sys.argv[1:] if args is None else list(args)
         if not _wants_json(words) or not options.get("standalone_mode", True):
             return super().main(args, *rest, **options)
@@ -118,9 +123,14 @@ def _wants_json(words: Sequence[str]) -> bool:
     return os.environ.get(VARIABLE) == "json"
 
 
+def _terminal() -> bool:
+    """Whether people see stderr as it is written; it may be closed."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
 def _wrapped(text: str) -> str:
     """Break long lines between words on a terminal; leave them whole for files and pipes."""
-    if not sys.stderr.isatty():
+    if not _terminal():
         return text
     width = shutil.get_terminal_size().columns
     return "\n".join(textwrap.fill(line, width, subsequent_indent="  ") for line in text.splitlines())

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
+from dpcli import api
 from dpcli.cli.render import readable
 from dpcli.errors import UsageError
 
@@ -25,7 +26,6 @@ LIMIT = 1e100  # no answer is larger; infinities are
 MOST_POINTS = 500  # of a picture's line; it has no room to tell more of them apart
 BOLD, DIM, BAR, PLAIN = "1", "2", "36", ""
 LIGHT, BLUE, DARK, GREY = "#8ab0d6", "#2f6299", "#222222", "#666666"
-FORMS = {"svg": "Date", "png": "Software", "pdf": "CreationDate"}  # and what changes from run to run in it
 STYLE: dict[Any, object] = {
     "svg.hashsalt": "dpcli",
     "svg.fonttype": "none",
@@ -310,8 +310,7 @@ def picture(bars: Bars, form: str, *, level: float, private: bool = True) -> byt
     is not ``private`` must not be called so.
     """
     form = form.lower().removeprefix(".")
-    if form not in FORMS:
-        raise UsageError("The name of a picture must end in .svg, .png or .pdf.")
+    notes = api.picture_notes(form)
     try:
         import matplotlib
     except ImportError:
@@ -324,7 +323,7 @@ def picture(bars: Bars, form: str, *, level: float, private: bool = True) -> byt
         warnings.filterwarnings("ignore", "Glyph .* missing from font")  # a box is drawn in its place
         matplotlib.rcdefaults()
         matplotlib.rcParams.update({**STYLE, "font.family": [font for font in FONTS if font in fonts]})
-        _figure(bars, level, private).savefig(file, format=form, dpi=160, metadata={FORMS[form]: None})
+        _figure(bars, level, private).savefig(file, format=form, dpi=160, metadata=notes)
     return file.getvalue()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import shutil
-import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from dpcli import api
-from dpcli.cli.common import Output, command, open_and_warn
+from dpcli.cli.common import Output, command, open_and_warn, speaks_unicode
 from dpcli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -69,14 +68,16 @@ PICTURES = (".svg", ".png", ".pdf")
     is_flag=False,
     flag_value=TERMINAL,
     metavar="[FILE]",
-    help="Draw the answers by one attribute, in the terminal or into a FILE.svg, .png or .pdf.",
+    help="Draw the answers by one attribute, in the terminal or into a FILE.svg, .png or .pdf."
+    " Of files that are there, only pictures drawn so are replaced.",
 )
 @click.option(
     "-o",
     "--output",
     "target",
     metavar="FILE",
-    help="Write the answers to a FILE.csv, .json, .jsonl or .parquet.",
+    help="Write the answers to a FILE.csv, .json, .jsonl or .parquet."
+    " Of files that are there, only answers are replaced.",
 )
 @command
 def query(
@@ -155,18 +156,17 @@ def _check(
     target: str | None,
 ) -> None:
     """Refuse options that do not go together."""
-    given = [
-        name for name, there in (("CONDITION", conditions), ("--sql", sql), ("--workload", workload)) if there
-    ]
+    asked = {"CONDITION": bool(conditions), "--sql": sql is not None, "--workload": workload is not None}
+    given = [name for name, there in asked.items() if there]
     if len(given) > 1:
         raise UsageError(f"{' and '.join(given)} can't go together; ask one after the other.")
-    if by and (sql or workload):
+    if by and (sql is not None or workload is not None):
         raise UsageError(
             "--by goes with conditions. In --sql write GROUP BY; for --workload use marginals:K."
         )
     if plot is not None and target is not None:
         raise UsageError("--plot and -o can't go together; ask twice.")
-    if plot is not None and workload:
+    if plot is not None and workload is not None:
         raise UsageError(
             "--plot draws the answers by one attribute, so it can't go with --workload; use --by."
         )
@@ -179,6 +179,8 @@ def _check(
             f"{plot!r} was taken as the name of the picture, which must end in {', '.join(PICTURES)}."
             " Put conditions before --plot."
         )
+    if plot not in (None, TERMINAL):
+        api.check_picture(plot or "")
     if target is not None:
         api.check_export(target)
 
@@ -189,7 +191,15 @@ def _names(by: tuple[str, ...]) -> list[str]:
 
     names: list[str] = []
     for text in by:
-        found = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
+        try:
+            found = [
+                name.strip() for name in next(csv.reader([text], skipinitialspace=True, strict=True), [])
+            ]
+        except csv.Error:
+            raise UsageError(
+                f"--by can't be read from {text!r}. Separate names by commas; put a name with a comma in"
+                " double quotes, and close them."
+            ) from None
         if not found or not all(found):
             raise UsageError("--by needs the names of attributes, as in --by age,sex.")
         names += found
@@ -228,11 +238,9 @@ def _draw(release: Cube, output: Output, table: Table, plot: str, level: float, 
     if left_out:
         output.note(f"Not drawn, because they have no place in the order: {', '.join(left_out)}.")
     if plot == TERMINAL:
-        color = sys.stdout.isatty()
-        encoding = sys.stdout.encoding or "ascii"
-        plain = not encoding.lower().replace("-", "").startswith("utf")
+        stream = output.stream()
         width = shutil.get_terminal_size((100, 24)).columns
-        output.text(chart(bars, width=width, color=color, ascii=plain))
+        output.text(chart(bars, width=width, color=stream.isatty(), ascii=not speaks_unicode(stream)))
     else:
         content = picture(bars, Path(plot).suffix, level=level, private=release.metadata.private)
         api.save_picture(plot, content)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpcli import api
+from dpcli import api, bookkeeping
 from dpcli.cli.common import Output, command, ledger_option
 from dpcli.errors import BudgetError, UsageError
 
@@ -83,6 +84,9 @@ def release(
         return
     if output is None:
         raise UsageError("No output is given. Name a file with -o, or use --dry-run.")
+    if not isfinite(options["wait"]):
+        raise UsageError("--wait must be a number of seconds.")
+    output_to.stream()  # better now than when all is spent
     if options["fixture"] and options["seed"] is None:
         raise UsageError("--fixture only goes with --seed.")
     if options["seed"] is not None:
@@ -103,11 +107,11 @@ def release(
         output_to.note(_balance(options["ledger"], loaded))
     refused = [outcome.name for outcome in outcomes if outcome.status == "refused"]
     if refused:
-        raise BudgetError(api.why_not_resumed(loaded, refused, options["ledger"]))
+        raise BudgetError(bookkeeping.why_not_resumed(loaded, refused, options["ledger"]))
 
 
 def _balance(ledger: str, plan: Plan) -> str:
-    return f"By the ledger {ledger}, {api.balance_text(ledger, plan.dataset, plan)}"
+    return f"By the ledger {ledger}, {bookkeeping.balance_text(ledger, plan.dataset, plan)}"
 
 
 def _dry_run(output_to: Output, plan: str, ledger: str) -> None:
@@ -120,4 +124,4 @@ def _dry_run(output_to: Output, plan: str, ledger: str) -> None:
         " some or all of the attributes. Nothing was read, spent or written."
     )
     output_to.note(_balance(ledger, loaded))
-    api.check_budget(ledger, loaded)
+    bookkeeping.check_budget(ledger, loaded)

@@ -85,6 +85,12 @@ def _from_floats(values: pa.Array) -> Ids:
     floats = np.where(missing, 0, _array(values.fill_null(0)))
     whole = (np.floor(floats) == floats) & (abs(floats) < 2**63)
     texts = pc.if_else(pa.array(whole), pa.scalar(None, pa.string()), values.cast(pa.string()))
+    large = np.flatnonzero((np.floor(floats) == floats) & ~whole & np.isfinite(floats))
+    if len(large):  # whole numbers beyond 64 bits, written as whole numbers are
+        spelt = texts.to_pylist()
+        for place in large.tolist():
+            spelt[place] = str(int(floats[place]))
+        texts = pa.array(spelt, pa.string())
     return Ids(
         np.where(whole, floats, 0).astype(np.int64),
         None if whole.all() else texts.cast(pa.large_string()),

@@ -67,7 +67,7 @@ class Integers(Attribute):
 
     def find(self, value: str) -> Span:
         number = query_number(value)
-        return self.below(value, inclusive=False), self.below(value, inclusive=number == number // 1)
+        return self.below(value, inclusive=False), self.below(value, inclusive=number == floor(number))
 
 
 class Binned(Attribute):
@@ -143,8 +143,9 @@ class Binned(Attribute):
         low, high = plain(self.cuts[inside]), plain(self.cuts[inside + 1])
         sign = "<= or >" if inclusive else "< or >="
         last = inside == self.regular - 1
+        shown = min(plain(number), value.strip(), key=len)
         raise QueryError(
-            f"a cut with {sign} {plain(number)} falls inside its bin {self.regular_labels[inside]};"
+            f"a cut with {sign} {shown} falls inside its bin {self.regular_labels[inside]};"
             f" cut with < or >= at an edge, such as {low}"
             + (f", or with <= or > at the last one, {high}" if last else f" or {high}")
             + "; or ask with --interpolate, which takes the bin's rows as evenly spread"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from decimal import Context, Decimal, Inexact, InvalidOperation
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal, Inexact, InvalidOperation
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
@@ -11,6 +11,9 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from dpcli.errors import QueryError
 
 _EXACT = Context(prec=27, traps=[Inexact, InvalidOperation])  # so that sums are exact in 28 digits
+_READING = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
+_HUGE, _TINY = Decimal("1e20"), Decimal("1e-1000")
+_LAST = dt.date(9999, 1, 1)  # after the last day that a plan may have, and days follow it
 
 
 def _decimal(value: Any) -> Decimal:
@@ -57,16 +60,27 @@ def plain(number: Decimal) -> str:
 
 
 def query_number(text: str) -> Decimal:
-    """Read a number in a query."""
+    """Read a number in a query exactly, whatever its size.
+
+    Far beyond all domains, or closer to zero than any two numbers of a plan are to each other, only its sign
+    matters: such a number is replaced by another, which needs less memory in whole numbers and fractions.
+    """
     try:
-        return _decimal(text)
-    except ValueError:
-        raise QueryError(f"{text!r} is not a number") from None
+        number = Decimal(text)
+    except ArithmeticError:
+        number = _READING.create_decimal(text.strip())  # infinite if only the exponent is too large
+    if number.is_nan() or (number.is_infinite() and not any(sign.isdigit() for sign in text)):
+        raise QueryError(f"{text!r} is not a number")
+    if not number:
+        return Decimal(0)
+    if number.copy_abs() > _HUGE:
+        return _HUGE.copy_sign(number)
+    return _TINY.copy_sign(number) if number.adjusted() < _TINY.adjusted() else number
 
 
 def query_day(text: str) -> dt.date:
     """Read a day in a query."""
     try:
-        return _day(text)
+        return min(dt.date.fromisoformat(text), _LAST)
     except ValueError:
         raise QueryError(f"{text!r} is not a date; write it as '2026-01-31'") from None

@@ -64,7 +64,8 @@ class Nominal(Attribute):
         return list(self.values if self.values is not None else self.hierarchy.leaves)
 
     def find(self, value: str) -> Span:
-        """A label names its category, a hierarchy's node its run of leaves."""
+        """A label names its category, a hierarchy's node its run of leaves; blanks around it do not count."""
+        value = value.strip()
         found = self.node_spans(value) | self._leaf_spans(value)
         if len(found) > 1:
             leaf = (

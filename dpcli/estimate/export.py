@@ -17,6 +17,8 @@ from dpcli.release.whole import check_writable, whole_file
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_NOTHING = b"[]\n"
+
 
 def check_export(path: Path) -> None:
     """Raise a ``UsageError`` if answers could not be written to ``path``."""
@@ -37,9 +39,10 @@ def export(path: Path, tables: Iterable[Table]) -> int:
 
 
 def _holds_answers(path: Path) -> bool:
-    """Tell whether a file is one that was written here, or empty."""
-    if path.is_file() and not path.stat().st_size:
-        return True
+    """Tell whether a file is one that was written here, or empty; a JSON array may be empty, too."""
+    if path.is_file() and path.stat().st_size <= len(_NOTHING):
+        content = path.read_bytes()
+        return not content or (path.suffix.lower() == ".json" and content.strip() == _NOTHING.strip())
     try:
         if path.suffix.lower() == ".parquet":
             import pyarrow.parquet as pq

@@ -9,7 +9,7 @@ from dpcli.data.domain import Domain
 from dpcli.data.view import View
 from dpcli.errors import PlanError, QueryError
 from dpcli.plan.schema import CubeRelease, Plan
-from dpcli.query.parse import parse_condition
+from dpcli.query.parse import mentioned_in, parse_condition
 from dpcli.query.product import Query, Term, conjunction
 
 
@@ -40,8 +40,8 @@ def view_of(plan: Plan, spec: CubeRelease, domain: Domain) -> View:
         return View(domain)
     names = tuple(plan.attributes)
     terms = tuple({names[axis]: mask for axis, mask in term.items()} for term in found.terms)
-    mentioned = {name: plan.attributes[name] for term in terms for name in term}
-    return View(domain, terms, mentioned)
+    mentioned = mentioned_in(found.text, plan.domain)  # also where every category satisfies the condition
+    return View(domain, terms, {name: plan.attributes[name] for name in mentioned})
 
 
 def groups_of(specs: Sequence[CubeRelease]) -> list[list[int]]:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from dpcli.data.periods import Period, period_index
 from dpcli.errors import BudgetError, LedgerError
 from dpcli.privacy.budget import PERIODS, Balance, Budget, composed
-from dpcli.privacy.chain import Entry
+from dpcli.privacy.entry import Entry
 from dpcli.privacy.exact import exact_text
 
 State = Literal["reserved", "released", "failed"]
@@ -27,8 +27,8 @@ class Debit:
     """One release's reservation, as the ledger keeps it.
 
     Debits of one call of ``reserve`` that have the same plan and the same ``parallel`` name count rows that
-    no other of them counts, so together they cost the largest of them. ``content`` is the digest of what was
-    published for it, ``group`` the number of the entry by which debits that compose in parallel are told.
+    no other of them counts, so together they cost the largest of them; ``group`` is the number of the first.
+    ``file`` is where its release was to go, ``content`` the digest of what was published for it.
     """
 
     release_id: str
@@ -39,6 +39,7 @@ class Debit:
     unit: str = "row"
     plan_digest: str
     parallel: str | None = None
+    file: str | None = None
     time: str = ""
     state: State = "reserved"
     content: str | None = None
@@ -84,7 +85,7 @@ class Books:
             group, old = body.pop("group"), body.pop("old", False)
             group = entry.number if group is None else int(group)
             debit = Debit(**{**body, "epsilon": _exact(body["epsilon"]), "time": entry.time, "group": group})
-            fields = {**body, "parallel": debit.parallel or ""}
+            fields = {**body, "parallel": debit.parallel or "", "file": debit.file or ""}
             if not all(isinstance(value, str) for value in fields.values()):
                 raise TypeError("fields are kept as text")
             if debit.epsilon <= 0 or debit.release_id in self.debits:
@@ -100,7 +101,10 @@ class Books:
             state: State = "reserved" if entry.kind == "resume" else body["state"]
             if debit.state == "released" or state not in ("reserved", "released", "failed"):
                 raise ValueError("what is released stays released")
-            self.debits[debit.release_id] = replace(debit, state=state, content=body.get("content"))
+            file, content = body.get("file", debit.file), body.get("content")
+            if not (isinstance(file, str | None) and isinstance(content, str | None)):
+                raise TypeError("fields are kept as text")
+            self.debits[debit.release_id] = replace(debit, state=state, content=content, file=file)
             if entry.kind == "resume":
                 self._tickets[debit.release_id] = entry.number
         else:

@@ -14,53 +14,25 @@ and everything counts there until the real time catches up; no period is granted
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
 import json
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dpcli.errors import LedgerError, OutputError
+from dpcli.privacy.entry import START, Entry, canonical, checked, seal
 from dpcli.privacy.formats import Format, format_of, make_tables, take_old_tables
 
-START = "dpcli ledger"
 BUSY_SECONDS = 60
 Clock = Callable[[], dt.datetime]
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One entry of the chain."""
-
-    number: int
-    time: str
-    kind: str
-    body: dict[str, Any]
-    digest: str
-
-    def record(self) -> dict[str, object]:
-        """Return the entry as the fields that are exported."""
-        return dict(vars(self))
 
 
 def utc_now() -> dt.datetime:
     """Return the system's time."""
     return dt.datetime.now(dt.UTC)
-
-
-def canonical(body: dict[str, Any]) -> str:
-    """Return the one JSON text of a body: sorted keys, no spaces, ASCII."""
-    return json.dumps(body, sort_keys=True, separators=(",", ":"))
-
-
-def seal(before: str, number: int, time: str, kind: str, text: str) -> str:
-    """Return an entry's digest. A JSON list can be read in one way only, so no two entries share its text."""
-    text = json.dumps([before, number, time, kind, text], separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 class Appending:
@@ -217,7 +189,7 @@ class Chain:
             return entries
         rows = database.execute("SELECT number, time, kind, body, digest FROM entries ORDER BY number")
         for number, *fields in rows:
-            entry = _checked(entries[-1] if entries else None, number, *fields)
+            entry = checked(entries[-1] if entries else None, number, *fields)
             if entry is None:
                 place = len(entries) + 1
                 what = "does not fit what stands before it" if number <= place else "is missing"
@@ -234,16 +206,3 @@ class Chain:
                 f"{self.path} is an SQLite file, but not a dpcli ledger by its tables, and is left as it is."
                 " Name the ledger with --ledger."
             )
-
-
-def _checked(last: Entry | None, number: int, time: Any, kind: Any, text: Any, digest: Any) -> Entry | None:
-    """Return the entry that follows the last one, or nothing if this one does not."""
-    start, before, latest = (last.number, last.digest, last.time) if last else (0, START, "")
-    try:
-        if number != start + 1 or digest != seal(before, number, time, kind, text) or time < latest:
-            return None
-        body, moment = json.loads(text), dt.datetime.fromisoformat(time)
-        usual = (canonical(body), moment.tzinfo, moment.isoformat(timespec="seconds")) == (text, dt.UTC, time)
-        return Entry(number, time, kind, body, digest) if usual else None
-    except (ValueError, TypeError, RecursionError):
-        return None

@@ -14,7 +14,7 @@ ticket, and can publish nothing any more; so the releases of a parallel group co
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from fractions import Fraction
 from pathlib import Path
@@ -23,7 +23,8 @@ from dpcli.data.periods import Period
 from dpcli.errors import BudgetError, OutputError
 from dpcli.privacy.books import Books, Debit, State, budget_body
 from dpcli.privacy.budget import Balance, Budget, composed
-from dpcli.privacy.chain import Chain, Clock, Entry, utc_now
+from dpcli.privacy.chain import Chain, Clock, utc_now
+from dpcli.privacy.entry import Entry
 from dpcli.privacy.exact import exact_text
 from dpcli.privacy.lock import dataset_lock
 
@@ -121,8 +122,10 @@ class Ledger:
         own = [d for d in books.debits.values() if (d.dataset, d.plan_digest) == (dataset, plan_digest)]
         return [debit for debit in own if books.resumable(debit)]
 
-    def resume(self, release_ids: Sequence[str]) -> list[Account]:
+    def resume(self, release_ids: Mapping[str, str | None] | Sequence[str]) -> list[Account]:
         """Take up reserved or failed releases again; they were paid for, in the period when reserved.
+
+        A mapping says to which file each of them goes now.
 
         Raises ``BudgetError``, and takes none, if one was released, may have been, or is not known, or if
         one of a parallel group comes without the others. For the proof see above.
@@ -134,10 +137,13 @@ class Ledger:
                 group = {other.release_id for other in books.together(debit)}
                 if not books.resumable(debit) or not group <= set(release_ids):
                     raise BudgetError(_used(debit))
-            return [
-                Account(debit.epsilon, chain.append("resume", {"release_id": debit.release_id}).number)
-                for debit in debits
+            files = release_ids if isinstance(release_ids, Mapping) else {}
+            bodies = [
+                {"release_id": each.release_id, "file": files.get(each.release_id, each.file)}
+                for each in debits
             ]
+            numbers = [chain.append("resume", body).number for body in bodies]
+        return [Account(debit.epsilon, number) for debit, number in zip(debits, numbers, strict=True)]
 
     def set_budget(self, dataset: str, budget: Budget) -> None:
         """Record another budget for a dataset in place of that for the same period, higher or lower."""

@@ -14,7 +14,7 @@ from dpcli.query.product import Query, Weights
 
 Shape = tuple[int, ...]
 MOST_FACTORS = 1 << 27
-MOST_WEIGHTS = 1 << 31
+MOST_WEIGHTS = 1 << 28
 """How many weights the distinct vectors of a batch may have."""
 
 

@@ -22,6 +22,7 @@ from dpcli.query.sql import (
     about,
     attribute_name,
     check_condition,
+    check_text,
     guarded,
     literal,
     parsed_condition,
@@ -46,11 +47,18 @@ def parse_condition(text: str, domain: Domain, *, interpolate: bool = False) -> 
 
     With ``interpolate`` a cut may fall inside a bin or period, whose rows are taken as evenly spread.
     """
+    check_text("condition", text)
     if not text.strip():
         raise QueryError("The condition is empty; write one such as \"age >= 65\", or 'true' for everything.")
     return guarded(
         "condition", lambda: read_condition(parsed_condition(text), text, domain, interpolate=interpolate)
     )
+
+
+def mentioned_in(text: str, domain: Domain) -> list[str]:
+    """Return the attributes that a sound condition names."""
+    nodes = guarded("condition", lambda: list(parsed_condition(text).find_all(exp.Column)))
+    return list(dict.fromkeys(attribute_name(node, domain) for node in nodes))
 
 
 def read_condition(node: Node, text: str, domain: Domain, *, interpolate: bool) -> Query:
@@ -110,11 +118,8 @@ class _Reader:
                 return self._choice(node, name, spans, negated is not (operator is exp.NEQ))
             cut, beyond = self._cut(name, value, inclusive=operator in (exp.LTE, exp.GT))
         span = (0, cut) if operator in (exp.LT, exp.LTE) else (cut, attribute.regular)
-        if attribute.other_code is not None and not beyond and span[0] < span[1]:
-            self.warnings.append(
-                f"Values of '{name}' outside its domain are counted as '{OTHER}';"
-                f" {written(node)} leaves them out."
-            )
+        if not beyond and span[0] < span[1]:
+            self._leaves_out(name, written(node))
         return self._choice(node, name, {span}, negated, ranged=True, beyond=beyond)
 
     def _between(self, node: Node, negated: bool) -> Tree:
@@ -124,7 +129,17 @@ class _Reader:
         with about(name):
             start, below = self._cut(name, node.args["low"], inclusive=False)
             stop, above = self._cut(name, node.args["high"], inclusive=True)
-        return self._choice(node, name, {(start, stop)}, negated, ranged=True, beyond=below or above)
+        beyond = below or above
+        if negated and not beyond and start < stop:  # else no value outside could fulfil it, or it is told
+            self._leaves_out(name, f"NOT {written(node)}")
+        return self._choice(node, name, {(start, stop)}, negated, ranged=True, beyond=beyond)
+
+    def _leaves_out(self, name: str, text: str) -> None:
+        """Warn that values outside the domain, which might fulfil a range, are not counted by it."""
+        if self.domain[name].other_code is not None:
+            self.warnings.append(
+                f"Values of '{name}' outside its domain are counted as '{OTHER}'; {text} leaves them out."
+            )
 
     def _membership(self, node: Node, negated: bool) -> Tree:
         name, attribute = self._attribute(node.this)
@@ -142,6 +157,11 @@ class _Reader:
 
     def _null(self, node: Node, negated: bool) -> Tree:
         if isinstance(node.expression, exp.Boolean):
+            name, attribute = self._attribute(node.this)
+            if not isinstance(attribute, Boolean):
+                raise QueryError(
+                    f"Attribute '{name}': 'is true' and 'is false' are for booleans; use = with a value."
+                )
             # Never unknown: a missing value is not true and not false.
             choice = self._comparison(exp.EQ(this=node.this, expression=node.expression), negated)
             return replace(choice, unknown=()) if isinstance(choice, Choice) else choice

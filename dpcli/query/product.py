@@ -46,59 +46,85 @@ class Query:
 
 def conjunction(left: list[Term], right: list[Term]) -> list[Term]:
     """Return the terms of *left and right*; disjoint if both sides are."""
-    found = _Disjoint()
-    for one in left:
-        for other in right:
+    found = _Disjoint(left, right)
+    others = [_packed(term) for term in right]
+    for one in map(_packed, left):
+        for other in others:
             both = dict(one)
-            for axis, mask in other.items():
-                both[axis] = both[axis] & mask if axis in both else mask
-            if all(mask.any() for mask in both.values()):
+            for axis, bits in other.items():
+                both[axis] = both.get(axis, bits) & bits
+            if all(both.values()):
                 found.add(both)
     return found.terms()
 
 
 def disjunction(*sides: list[Term]) -> list[Term]:
     """Return disjoint terms of *one or other or …*: the first, and what each of the others adds."""
-    found = _Disjoint()
+    found = _Disjoint(*sides)
     for side in sides:
-        known = found.terms()
-        for term in side:
+        known = found.kept()
+        for term in map(_packed, side):
             rest = [term]
             for other in known:
-                rest = [part for piece in rest for part in difference(piece, other)]
+                if _meets(term, other):
+                    rest = [part for piece in rest for part in _difference(piece, other, found.full)]
             for part in rest:
                 found.add(part)
     return found.terms()
 
 
-def difference(term: Term, other: Term) -> list[Term]:
+# --- with the bits of whole numbers in place of masks, which are slow to handle one by one -----------------
+
+_Packed = dict[int, int]  # by axis: bit c is set where the mask holds category c
+
+
+def _packed(term: Term) -> _Packed:
+    return {
+        axis: int.from_bytes(np.packbits(mask, bitorder="little").tobytes(), "little")
+        for axis, mask in term.items()
+    }
+
+
+def _mask(bits: int, size: int) -> Mask:
+    content = np.frombuffer(bits.to_bytes(-(-size // 8), "little"), np.uint8)
+    return np.unpackbits(content, count=size, bitorder="little").view(np.bool_)
+
+
+def _meets(term: _Packed, other: _Packed) -> bool:
+    """Tell whether two terms have a cell in common."""
+    return all(axis not in term or term[axis] & bits for axis, bits in other.items())
+
+
+def _difference(term: _Packed, other: _Packed, full: _Packed) -> list[_Packed]:
     """Return disjoint terms of *term and not other*.
 
     Outside a product m_1 × … × m_k lie the disjoint products m_1 × … × m_(j−1) × ¬m_j, for j = 1 … k; each
     is cut with the term.
     """
-    if any(axis in term and not (term[axis] & mask).any() for axis, mask in other.items()):
+    if not _meets(term, other):
         return [term]
     found, inside = [], dict(term)
-    for axis, mask in other.items():
-        outside = inside[axis] & ~mask if axis in inside else ~mask
-        if outside.any():
-            found.append({**inside, axis: outside})
-        inside[axis] = inside[axis] & mask if axis in inside else mask
+    for axis, bits in other.items():
+        here = inside.get(axis, full[axis])
+        if here & ~bits:
+            found.append({**inside, axis: here & ~bits})
+        inside[axis] = here & bits
     return found
 
 
 class _Disjoint:
     """Disjoint terms, of which those that differ on one axis only are joined."""
 
-    def __init__(self) -> None:
-        self._kept: dict[int, Term] = {}
+    def __init__(self, *sides: list[Term]) -> None:
+        self._sizes = {axis: len(mask) for side in sides for term in side for axis, mask in term.items()}
+        self.full = {axis: (1 << size) - 1 for axis, size in self._sizes.items()}
+        self._kept: dict[int, _Packed] = {}
         self._places: dict[object, int] = {}  # a kept term by all of its axes but one
         self._next = 0
 
-    def add(self, term: Term) -> None:
+    def add(self, term: _Packed) -> None:
         """Add a term that is disjoint from the others; axes that it does not restrict are dropped."""
-        term = {axis: mask for axis, mask in term.items() if not mask.all()}
+        term = {axis: bits for axis, bits in term.items() if bits != self.full[axis]}
         for axis in term:
             place = self._places.get(_key(term, axis))
             if place is not None:
@@ -116,9 +142,12 @@ class _Disjoint:
                 " questions."
             )
 
-    def terms(self) -> list[Term]:
+    def kept(self) -> list[_Packed]:
         return list(self._kept.values())
 
+    def terms(self) -> list[Term]:
+        return [{axis: _mask(bits, self._sizes[axis]) for axis, bits in term.items()} for term in self.kept()]
 
-def _key(term: Term, axis: int) -> object:
-    return axis, frozenset((other, mask.tobytes()) for other, mask in term.items() if other != axis)
+
+def _key(term: _Packed, axis: int) -> object:
+    return axis, frozenset((other, bits) for other, bits in term.items() if other != axis)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import sys
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -15,6 +18,9 @@ from dpcli.errors import QueryError, did_you_mean, listed
 
 Node = Any  # sqlglot's expression classes; their common base has had several names
 Result = TypeVar("Result")
+DEPTH = 12_000  # calls within calls, about 25 for each pair of parentheses
+STACK = 1 << 27  # bytes, of which only those used take memory
+_ROOM = threading.Lock()
 
 
 class _Plain(sqlglot.Dialect):
@@ -34,11 +40,43 @@ def unnested(node: Node) -> Node:
 
 
 def guarded(what: str, work: Callable[[], Result]) -> Result:
-    """Do work on a parsed text; a nesting too deep for it is the text's fault."""
+    """Do work on a parsed text; if its nesting is too deep even with a lot of room, that is its fault."""
     try:
         return work()
     except RecursionError:
+        pass
+    try:
+        return _with_room(work)
+    except RecursionError:
         raise QueryError(f"The {what} is nested too deeply; ask it as several questions.") from None
+
+
+def _with_room(work: Callable[[], Result]) -> Result:
+    """Do work in a thread of its own with a large stack, so that it may go deeper than usual."""
+    with _ROOM:
+        depth, stack = sys.getrecursionlimit(), threading.stack_size(STACK)
+        sys.setrecursionlimit(max(depth, DEPTH))
+        try:
+            with ThreadPoolExecutor(1) as alone:
+                try:
+                    done = alone.submit(work)
+                except RuntimeError:  # there is no memory for a thread with that much room
+                    raise RecursionError from None
+                return done.result()
+        finally:
+            sys.setrecursionlimit(depth)
+            threading.stack_size(stack)
+
+
+def check_text(what: str, text: str) -> None:
+    """Refuse a text with half characters, which no file can hold; bytes that are no UTF-8 come as such."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise QueryError(
+            f"The {what} holds something at character {error.start + 1} that is not UTF-8 text;"
+            " write it as UTF-8."
+        ) from None
 
 
 def parse_statements(text: str) -> list[Node] | None:

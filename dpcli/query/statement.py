@@ -16,7 +16,7 @@ from dpcli.errors import QueryError, did_you_mean, listed
 from dpcli.query.parse import EVERYTHING, read_condition
 from dpcli.query.product import Query
 from dpcli.query.refusals import checked_select, refused_column, single_statement
-from dpcli.query.sql import Node, about, attribute_name, guarded, unnested, written
+from dpcli.query.sql import Node, about, attribute_name, check_text, guarded, unnested, written
 
 Function = Literal["count", "sum", "avg"]
 
@@ -55,6 +55,7 @@ def parse_statement(
     text: str, domain: Domain, tables: Collection[str], *, interpolate: bool = False
 ) -> Statement:
     """Read a SELECT about the release, which FROM may call by any of the names ``tables``."""
+    check_text("statement", text)
     return guarded("statement", lambda: _Statement(text, domain, tables).read(interpolate))
 
 

@@ -47,6 +47,8 @@ def read_workload(spec: str, domain: Domain, *, interpolate: bool = False) -> Wo
 
     Raises ``QueryError`` that says what is wrong and, in a file, on which line or in which entry.
     """
+    if not spec.strip():
+        raise QueryError(f"The workload is empty. {FORMS}")
     kind, colon, rest = spec.partition(":")
     if colon and kind in _RULES:
         return _RULES[kind](rest, domain)

@@ -152,6 +152,8 @@ def _same_labels(column: pa.ChunkedArray, expected: pa.DictionaryArray) -> bool:
 
 def open_release(path: str | Path) -> Release:
     """Open a release file, checking format, version, shape, digest and the epsilon that it claims."""
+    if not str(path).strip():
+        raise ReleaseFileError("The name of the release file is empty; name the file to read.")
     path = Path(path)
     if not os.path.exists(path):
         raise ReleaseFileError(f"There is no release file {path}.")
@@ -203,7 +205,9 @@ def write_release(
     written: list[RowGroup] = []
     cells = 0
     columns = _LabelColumns(domain)
-    with whole_file(path, replace=replace, before_it_appears=announce) as temporary:
+    with whole_file(
+        path, replace=replace, tidy=before_it_appears is None, before_it_appears=announce
+    ) as temporary:
         writer: pq.ParquetWriter | None = None
         try:
             for values in _row_groups(blocks):

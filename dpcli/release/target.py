@@ -21,7 +21,7 @@ _FORMS = "Use %Y, %m, %d, %j (day of the year), %G and %V (year and week), lette
 
 
 def targets(
-    names: Sequence[str], output: str | Path, table: str | Path, *, dataset: str, today: dt.date
+    names: Sequence[str], output: str | Path, precious: Sequence[str | Path], *, dataset: str, today: dt.date
 ) -> dict[str, Path]:
     """Return each release's file: ``output`` itself, or ``NAME.parquet`` in it if it is a folder.
 
@@ -50,8 +50,11 @@ def targets(
         for each in filled:
             _make_folder(Path(each), parents=each != text)
         found = {name: Path(each) / f"{name}.parquet" for name, each in zip(names, filled, strict=True)}
+    if len({path.resolve() for path in found.values()}) < len(found):
+        raise OutputError(f"The output {text!r} gives several releases the same file. Tell them apart.")
     for target in found.values():
-        _keep_away(target, Path(table))
+        for other in precious:
+            _keep_away(target, Path(other))
     return found
 
 
@@ -95,10 +98,12 @@ def check_name(path: Path) -> None:
         raise OutputError("The name of the output is not UTF-8 text. Choose another name.") from None
 
 
-def _keep_away(target: Path, table: Path) -> None:
-    """Refuse to write over the table, or among the files of a table that is a folder."""
-    if target.resolve() == table.resolve() or target.parent.resolve() == table.resolve():
-        raise OutputError(f"{target} is, or lies in, the table itself. Choose another name for the release.")
+def _keep_away(target: Path, precious: Path) -> None:
+    """Refuse to write over the table or the ledger, or among the files of a table that is a folder."""
+    if precious.resolve() in (target.resolve(), target.parent.resolve()):
+        raise OutputError(
+            f"{target} is, or lies in, the table or the ledger itself. Choose another name for the release."
+        )
 
 
 def existing(path: Path, dataset: str, name: str, if_exists: IfExists) -> Release | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import glob
 import os
+import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -19,25 +19,31 @@ PART = ".part"
 
 @contextmanager
 def whole_file(
-    path: Path, *, replace: bool, before_it_appears: Callable[[], None] | None = None
+    path: Path, *, replace: bool, tidy: bool = True, before_it_appears: Callable[[], None] | None = None
 ) -> Iterator[Path]:
     """Give a temporary name in the same folder; on success sync it to disk and rename it to ``path``.
 
     ``before_it_appears`` is called between the two; if it raises, the file never has its name. Until then
     nobody but its owner may read it. If the renaming fails after it, the temporary file stays, for the file
-    was announced and is the only one of its kind; see :func:`leftovers`.
+    was announced and is the only one of its kind; see :func:`leftovers`. ``tidy`` removes what killed runs
+    left more than a day ago.
     Without ``replace`` an existing file, also one that appears meanwhile, is kept and an error raised.
     """
     temporary: Path | None = None
     announced, handle = False, -1
     try:
-        _remove_stale(path)
+        if tidy:
+            _remove_stale(path)
         temporary, handle = _own_name(path)
         yield temporary
         _sync(temporary)
         if before_it_appears is not None:
-            before_it_appears()
-            announced = True
+            announced = True  # an interrupt may come when it is noted and not told yet
+            try:
+                before_it_appears()
+            except Exception:
+                announced = False
+                raise
         appear(temporary, path, replace=replace)
     except OSError as error:
         raise OutputError(cannot_write(path, error)) from error
@@ -64,8 +70,10 @@ def appear(temporary: Path, path: Path, *, replace: bool) -> None:
 
 def leftovers(path: Path) -> list[Path]:
     """Return what killed runs left beside ``path``, the newest last; what is being written is left out."""
-    found = path.parent.glob(f".{glob.escape(path.name)}.*{PART}")
-    return sorted((part for part in found if _is_left(part)), key=lambda part: part.stat().st_mtime_ns)
+    name = re.compile(rf"\.{re.escape(path.name)}\.[a-z0-9_]{{8}}{re.escape(PART)}")
+    found = path.parent.iterdir() if path.parent.is_dir() else ()
+    left = [part for part in found if name.fullmatch(part.name) and _is_left(part)]
+    return sorted(left, key=lambda part: part.stat().st_mtime_ns)
 
 
 def _is_left(part: Path) -> bool:

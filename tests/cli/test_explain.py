@@ -92,7 +92,7 @@ def test_a_wrong_workload(dpcli: Cli, write_plan: Callable[..., Path], workload:
     [
         (
             "magic",
-            "'magic' is not a mechanism. Choose one of: laplace, privelet, hierarchical, optimized, auto",
+            "'magic' is not a mechanism. Choose one of: laplace, privelet, hierarchical, optimized, ispe, auto",
         ),
         ("laplace\n    branching: 3", "goes with hierarchical, not with laplace"),
         ("hierarchical\n    branching: 1", "must be at least 2, not '1'"),
@@ -144,8 +144,7 @@ def test_a_dry_run_tells_that_the_budget_would_refuse(
     result = dpcli("release", path, "--dry-run")
     assert result.exit_code == 4
     assert result.stderr.endswith(
-        "Error: The plan asks for epsilon 1, but only 0.5 is left of the budget 1.5 of dataset 'town':"
-        " it would be refused.\n"
+        "raise the one in the ledger with 'dpcli ledger set-budget town EPSILON'.\n"
     )
 
 

@@ -182,3 +182,24 @@ def test_a_bad_value_is_told_also_where_the_filter_leaves_it_out(
         "Error: Column 'age': 1 row holds a value outside its domain (at row 2). Correct the table, or set"
         " 'outside: drop', 'clamp' or 'other' for 'age' in the plan.",
     )
+
+
+@pytest.mark.parametrize(
+    ("where", "counted"),
+    [
+        ("sex in ('F', 'M')", 3),
+        ("sex = 'F' or sex = 'M'", 3),  # satisfied by every category, and by no row without one
+        ("age <= 9", 3),
+        ("age < 5 or age >= 5", 3),
+        ("true", 5),
+    ],
+)
+def test_a_row_without_a_category_satisfies_no_condition_on_it(
+    dpcli: Cli, write_plan: WritePlan, tmp_path: Path, where: str, counted: int
+) -> None:
+    (tmp_path / "t.csv").write_text("age,sex,job\n3,F,Nurse\n4,M,Nurse\n5,F,Mason\n99,,Mason\n,X,Mason\n")
+    plan = write_plan(epsilon=EXACT, replace=("cube: [age, sex, job]", f'cube: [job]\n    where: "{where}"'))
+    text = plan.read_text().replace("range: [0, 9]", "range: [0, 9], outside: drop, missing: drop")
+    plan.write_text(text.replace("values: [F, M]", "values: [F, M], outside: drop, missing: drop"))
+    assert dpcli("release", plan, "t.csv", "-o", "out.parquet").exit_code == 0
+    assert pd.read_parquet("out.parquet")["count"].sum() == counted

@@ -71,7 +71,7 @@ class TestShow:
         ledger.reserve([debit("a", parallel="regions"), debit("b", "1/3", parallel="regions")], [])
         result = dpcli("ledger", "show", "--format", "csv")
         rows = list(csv.DictReader(io.StringIO(result.stdout)))
-        names = "time dataset release epsilon neighbors unit parallel state release_id"
+        names = "time dataset release epsilon neighbors unit parallel group state release_id"
         assert list(rows[0]) == names.split()
         assert [(row["epsilon"], row["unit"], row["parallel"]) for row in rows] == [
             ("1", "row", "regions"),
@@ -96,7 +96,7 @@ class TestShow:
     def test_a_ledger_that_is_none(self, dpcli: Cli, table: Path) -> None:
         for words in (["show"], ["verify"], ["export"], ["set-budget", "town", "1"]):
             result = dpcli("ledger", *words, "--ledger", table)
-            assert result.exit_code == 2
+            assert result.exit_code == 5
             assert result.stdout == ""
             assert result.stderr.startswith(
                 f"Error: The ledger {table} cannot be used (file is not a database)."
@@ -155,10 +155,13 @@ class TestVerify:
         assert last.digest in dpcli("ledger", "verify").stdout
 
     def test_no_ledger_yet(self, dpcli: Cli, ledger: Ledger) -> None:
-        result = dpcli("ledger", "verify", "--format", "json")
-        assert (result.exit_code, result.stderr) == (0, f"The ledger {ledger.path} has no entries.\n")
-        assert json.loads(result.stdout) == [{"entries": 0, "head": None, "time": None}]
-        assert dpcli("ledger", "verify", "--head", NONE).exit_code == 2
+        for words in ([], ["--head", NONE], ["out.parquet"]):
+            result = dpcli("ledger", "verify", *words)
+            assert (result.exit_code, result.stderr) == (
+                5,
+                f"Error: There is no ledger {ledger.path}, or nothing in it. Name the right one with"
+                " --ledger.\n",
+            )
         assert not ledger.path.exists()
 
     @pytest.mark.parametrize(
@@ -184,7 +187,7 @@ class TestVerify:
             ["release", write_plan(), table, "-o", "out.parquet"],
         ):
             result = dpcli(*words)
-            assert result.exit_code == 2
+            assert result.exit_code == 5
             assert result.stdout == ""
             assert f"Error: The ledger {ledger.path} is damaged or was altered: {what}" in result.stderr
         assert not Path("out.parquet").exists()
@@ -200,7 +203,7 @@ class TestVerify:
         assert dpcli("ledger", "verify", "--head", heads[0]).exit_code == 0
         result = dpcli("ledger", "verify", "--head", heads[1])
         assert (result.exit_code, result.stdout, result.stderr) == (
-            2,
+            5,
             "",
             f"Error: The ledger {ledger.path} has no entry with the digest {heads[1]}: its end was cut off, or all"
             " of it was replaced. Look for the copy that has it.\n",
@@ -211,7 +214,7 @@ class TestVerifyReleases:
     def test_paid_for(self, dpcli: Cli, released: Path) -> None:
         result = dpcli("ledger", "verify", released, released)
         assert result.exit_code == 0
-        assert result.stderr.endswith("It has paid for 2 release files.\n")
+        assert result.stderr.endswith("It has paid for 2 files. Each holds what was published.\n")
 
     def test_a_refined_copy_is_paid_for_by_its_parent(
         self, dpcli: Cli, write_plan: WritePlan, table: Path
@@ -219,9 +222,15 @@ class TestVerifyReleases:
         plan = write_plan(mechanism="privelet\n    direct: none")
         assert dpcli("release", plan, table, "-o", "out.parquet").exit_code == 0
         assert dpcli("refine", "out.parquet", "--threshold", "-o", "fine.parquet").exit_code == 0
-        assert dpcli("ledger", "verify", "fine.parquet").exit_code == 0
+        result = dpcli("ledger", "verify", "fine.parquet")
+        assert result.exit_code == 0
+        assert result.stderr.endswith(
+            "It has paid for 1 file. 1 says that it was refined from what was published, which cannot be"
+            " checked.\n"
+        )
 
     def test_another_ledger(self, dpcli: Cli, released: Path) -> None:
+        Ledger(Path("other.sqlite")).set_budget("town", Budget(Fraction(1)))
         result = dpcli("ledger", "verify", released, "--ledger", "other.sqlite")
         name = api.open_release(released).metadata.id
         assert (result.exit_code, result.stdout, result.stderr) == (

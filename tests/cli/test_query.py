@@ -119,6 +119,7 @@ def test_inspect_tells_the_guarantee(released: Cli) -> None:
         "neighbors": "add-remove",
         "rows_per_person": 1,
         "unit": None,
+        "parallel": None,
     }
     assert document["noise"] == {"law": "discrete-laplace", "scale": "2"}
     rows = list(csv.DictReader(io.StringIO(released("inspect", "noisy.parquet", "--format", "csv").stdout)))

@@ -32,6 +32,7 @@ def test_release_writes_a_private_file_and_debits_it(
 ) -> None:
     result = dpcli("release", write_plan(), table, "-o", "out.parquet", "--format", "json")
     assert result.exit_code == 0, result.stderr
+    ledger = tmp_path / "ledger.sqlite"
     assert json.loads(result.stdout) == [
         {
             "release": "cube",
@@ -40,9 +41,9 @@ def test_release_writes_a_private_file_and_debits_it(
             "cells": 120,
             "epsilon": "1",
             "private": True,
+            "release_id": Ledger(ledger).debits()[0].release_id,
         }
     ]
-    ledger = tmp_path / "ledger.sqlite"
     assert result.stderr == (
         f"By the ledger {ledger}, dataset 'town' has spent epsilon 1, and it has no budget.\n"
     )
@@ -392,7 +393,7 @@ class TestWrongUse:
         )
         assert (result.exit_code, result.stderr) == (
             2,
-            "Error: people.parquet is, or lies in, the table itself. Choose another name for the release.\n",
+            "Error: people.parquet is, or lies in, the table or the ledger itself. Choose another name for the release.\n",
         )
         assert pd.read_parquet("people.parquet").equals(frame)
 

@@ -18,6 +18,10 @@ from dpcli.release.file import open_release
 
 Cli = Callable[..., Result]
 WritePlan = Callable[..., Path]
+HALVES = """releases:
+  - {name: women, cube: [age], where: "sex = 'F'", parallel: h}
+  - {name: men, cube: [age], where: "sex = 'M'", parallel: h}
+"""
 NO_DEBIT = "the ledger has no debit for it from this plan as it is written now"
 
 
@@ -70,6 +74,60 @@ def test_the_missing_file_is_made_and_nothing_is_spent(
     assert len(ledger.debits()) == 2
 
 
+def test_the_same_command_again_pays_for_nothing_twice(
+    dpcli: Cli, plan: Path, table: Path, failed: Result, ledger: Ledger
+) -> None:
+    words = ["release", plan, table, "-o", "out", "--if-exists", "skip", "--format", "json"]
+    result = dpcli(*words)
+    assert result.exit_code == 0, result.stderr
+    assert [row["status"] for row in json.loads(result.stdout)] == ["skipped", "resumed"]
+    assert ledger.spent("town") == 1
+    assert dpcli(*words).exit_code == 0
+    assert len(ledger.debits()) == 2
+
+
+def test_a_failed_replacement_is_made_up_for(
+    dpcli: Cli, write_plan: WritePlan, table: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = write_plan()
+    words = ["release", plan, table, "-o", "out.parquet", "--if-exists", "replace"]
+    assert dpcli(*words).exit_code == 0
+    old = open_release("out.parquet").metadata.id
+    with monkeypatch.context() as patch:
+        patch.setattr(whole, "_sync", lambda path: exec("raise OSError(28, 'No space left on device')"))
+        assert dpcli(*words).exit_code == 2
+    assert open_release("out.parquet").metadata.id == old
+    skipped = dpcli("release", plan, table, "-o", "out.parquet", "--resume", "--format", "json")
+    assert json.loads(skipped.stdout)[0]["status"] == "skipped"
+    resumed = dpcli(*words, "--resume", "--format", "json")
+    assert json.loads(resumed.stdout)[0]["status"] == "resumed"
+    assert open_release("out.parquet").metadata.id == ledger.debits()[1].release_id
+    assert ledger.spent("town") == 2
+
+
+def test_a_draw_that_was_to_go_elsewhere_is_removed(
+    dpcli: Cli, write_plan: WritePlan, table: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No second draw for the same debit lies about, wherever the first was to go."""
+    Path("one").mkdir()
+    Path("two").mkdir()
+    real = Ledger.settle
+
+    def killed(self: Ledger, release_id: str, state: str, *rest: object) -> None:
+        if state == "released":
+            raise KeyboardInterrupt  # the temporary file stays, for it may have been noted
+        real(self, release_id, state, *rest)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "settle", killed)
+        assert dpcli("release", write_plan(), table, "-o", "one/a.parquet").exit_code == 1
+    assert len(list(Path("one").iterdir())) == 1
+    result = dpcli("release", write_plan(), table, "-o", "two/a.parquet", "--resume")
+    assert result.exit_code == 0, result.stderr
+    assert list(Path("one").iterdir()) == []
+    assert len(ledger.debits()) == 1
+
+
 def test_what_was_released_is_not_made_again(
     dpcli: Cli, plan: Path, table: Path, failed: Result, ledger: Ledger
 ) -> None:
@@ -103,16 +161,28 @@ def test_nothing_to_resume(dpcli: Cli, plan: Path, table: Path, tmp_path: Path) 
     assert not (tmp_path / "ledger.sqlite").exists()
 
 
+def test_a_parallel_group_of_which_nothing_was_published_is_resumed_as_a_whole(
+    dpcli: Cli, write_plan: WritePlan, table: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = write_plan()
+    text = plan.read_text()
+    plan.write_text(text[: text.index("releases:")] + HALVES)
+    with monkeypatch.context() as patch:
+        patch.setattr(publish, "write_release", lambda *_, **__: exec("raise KeyboardInterrupt"))
+        result = dpcli("release", plan, table, "-o", "out")
+    assert "run again: what is missing is not paid for twice" in result.stderr
+    result = dpcli("release", plan, table, "-o", "out", "--resume")
+    assert result.exit_code == 0, result.stderr
+    assert ledger.spent("town") == 1
+    assert dpcli("ledger", "verify", "out/women.parquet", "out/men.parquet").exit_code == 0
+
+
 def test_a_parallel_group_is_not_resumed(
     dpcli: Cli, write_plan: WritePlan, table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    halves = "".join(
-        f"  - {{name: {name}, cube: [age], where: \"sex = '{sex}'\", parallel: h}}\n"
-        for name, sex in (("women", "F"), ("men", "M"))
-    )
     plan = write_plan()
     text = plan.read_text()
-    plan.write_text(text[: text.index("releases:")] + "releases:\n" + halves)
+    plan.write_text(text[: text.index("releases:")] + HALVES)
     real = publish.write_release
 
     def broken(path: Path, *arguments: object, **options: object) -> None:
@@ -158,6 +228,16 @@ class TestLeftUnderATemporaryName:
         assert ledger.spent("town") == 1
         assert dpcli("ledger", "verify", "out/cube.parquet").exit_code == 0
 
+    def test_without_resume_nothing_is_spent(
+        self, dpcli: Cli, plan: Path, table: Path, cut: Result, ledger: Ledger
+    ) -> None:
+        (part,) = Path("out").glob(".*.part")
+        result = dpcli("release", plan, table, "-o", "out", "--if-exists", "skip")
+        assert result.exit_code == 2
+        assert "Release 'cube' was made by an earlier run, and only lacks its name." in result.stderr
+        assert part.exists()
+        assert ledger.spent("town") == 1
+
     def test_another_draw_for_the_same_debit_never_does(
         self, dpcli: Cli, plan: Path, table: Path, cut: Result, ledger: Ledger
     ) -> None:
@@ -188,11 +268,10 @@ class TestLeftUnderATemporaryName:
         assert "is not what was published: the ledger" in result.stderr
 
 
-@pytest.mark.parametrize("option", [["--seed", "1"], ["--if-exists", "replace"]])
-def test_options_that_do_not_go_with_it(dpcli: Cli, plan: Path, table: Path, option: list[str]) -> None:
-    result = dpcli("release", plan, table, "-o", "out", "--resume", *option)
+def test_a_seeded_run_has_nothing_to_resume(dpcli: Cli, plan: Path, table: Path) -> None:
+    result = dpcli("release", plan, table, "-o", "out", "--resume", "--seed", "1")
     assert result.exit_code == 2
-    assert f"--resume does not go with {option[0]}" in result.stderr
+    assert "--resume does not go with --seed" in result.stderr
 
 
 def test_resumed_twice_at_once_one_is_published(

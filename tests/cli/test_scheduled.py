@@ -17,6 +17,7 @@ from dpcli.privacy.ledger import Ledger
 
 Cli = Callable[..., Result]
 WritePlan = Callable[..., Path]
+ROOT = str(Path(__file__).parent.parent.parent)
 TWO = ("releases:\n", "releases:\n  - {name: jobs, cube: [job], epsilon: 0.25}\n")
 
 
@@ -199,9 +200,79 @@ def test_from_cron_there_is_no_terminal_and_no_home(
     run = subprocess.run(
         [*command, *options, "--ledger", tmp_path / "l.sqlite"],
         cwd=tmp_path,
-        env={"PATH": os.defpath, "PYTHONPATH": str(Path(__file__).parent.parent.parent)},
+        env={"PATH": os.defpath, "PYTHONPATH": ROOT},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
     )
     assert (run.returncode, run.stderr) == (0, "")
+    assert (tmp_path / f"out-{today()}.parquet").is_file()
+
+
+@pytest.mark.parametrize("folder", ["", "relative"])
+def test_the_ledger_never_lies_in_the_working_folder(
+    write_plan: WritePlan, table: Path, tmp_path: Path, folder: str
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    run = subprocess.run(
+        [sys.executable, "-m", "dpcli", "release", write_plan(), table, "-o", "out.parquet", "-q"],
+        cwd=tmp_path,
+        env={"PATH": os.defpath, "PYTHONPATH": ROOT, "HOME": str(home), "XDG_CONFIG_HOME": folder},
+        stdout=subprocess.DEVNULL,
+    )
+    assert run.returncode == 0
+    assert (home / ".config" / "dpcli" / "ledger.sqlite").is_file()
+
+
+def test_no_home_for_the_ledger(write_plan: WritePlan, table: Path, tmp_path: Path) -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "dpcli", "release", write_plan(), table, "-o", "out.parquet"],
+        cwd=tmp_path,
+        env={"PATH": os.defpath, "PYTHONPATH": ROOT, "HOME": "/dev/null"},
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 2
+    assert "Name a ledger with --ledger." in run.stderr
+
+
+def test_a_log_that_nobody_reads_stops_nothing(write_plan: WritePlan, table: Path, tmp_path: Path) -> None:
+    """Stderr is closed by its reader at once: the release is made all the same."""
+    command = [sys.executable, "-m", "dpcli", "release", write_plan(replace=TWO), table, "-o", "out"]
+    run = subprocess.Popen(
+        [*command, "--log-format", "json", "--ledger", tmp_path / "l.sqlite"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": ROOT},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    assert run.stderr is not None
+    run.stderr.close()
+    assert run.wait() == 0
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["cube.parquet", "jobs.parquet"]
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "-1", "soon"])
+def test_waiting_for_no_number_of_seconds(
+    dpcli: Cli, write_plan: WritePlan, table: Path, seconds: str
+) -> None:
+    assert dpcli("release", write_plan(), table, "-o", "a.parquet", "--wait", seconds).exit_code == 2
+
+
+def test_the_ledger_is_no_output(dpcli: Cli, write_plan: WritePlan, table: Path) -> None:
+    words = ["-o", "x.parquet", "--ledger", "x.parquet", "--if-exists", "replace"]
+    result = dpcli("release", write_plan(), table, *words)
+    assert result.exit_code == 2
+    assert "is, or lies in, the table or the ledger itself" in result.stderr
+
+
+def test_balances(dpcli: Cli, write_plan: WritePlan, table: Path) -> None:
+    plan = write_plan(privacy='  budget: [{total: "10"}, {total: "1.5", per: month}]')
+    assert dpcli("release", plan, table, "-o", "a.parquet").exit_code == 0
+    rows = json.loads(dpcli("ledger", "balance", "--format", "json").stdout)
+    assert [(row["spent"], row["budget"], row["per"], row["left"]) for row in rows] == [
+        ("1", "10", None, "9"),
+        ("1", "1.5", "month", "0.5"),
+    ]
+    assert json.loads(dpcli("ledger", "balance", "--dataset", "city", "--format", "json").stdout) == []

@@ -104,7 +104,7 @@ def test_nobodys_rows(dpcli: Cli, write_plan: WritePlan, visits: Path, tmp_path:
     assert (result.exit_code, result.stderr) == (
         3,
         f"Error: Column 'person_id': 1 row has no value (at row {rows + 1}). Correct the table, or set 'missing: drop'"
-        " under 'unit' in the plan.\n",
+        " under 'unit' in the plan.\nNothing was spent.\n",
     )
     assert not Ledger(tmp_path / "ledger.sqlite").debits()
     plan = write_plan(privacy="  unit: {column: person_id, max_rows: 2, missing: drop}")

@@ -218,7 +218,10 @@ def test_cuts_inside_a_period() -> None:
         "a cut at 2026-03-15 falls inside its month 2026-03; cut at the first day of a month, such as"
         " 2026-03-01 or 2026-04-01; or ask with --interpolate, which takes the month's rows as evenly spread"
     )
-    for junk in ("March", "15.3.2026", "9999-01-01"):
+    for late in ("9999-01-01", "9999-12-31"):
+        assert MONTHS.below(late, inclusive=True) == MONTHS.regular
+        assert MONTHS.beyond(late, inclusive=True)
+    for junk in ("March", "15.3.2026", "10000-01-01"):
         assert question(MONTHS.below, junk, inclusive=True) == (
             f"{junk!r} is not a date; write it as '2026-01-31'"
         )

@@ -16,7 +16,8 @@ import pytest
 from click.testing import Result
 
 from dpcli.errors import OutputError
-from dpcli.privacy.chain import Appending, canonical, seal
+from dpcli.privacy.chain import Appending
+from dpcli.privacy.entry import canonical, seal
 from dpcli.privacy.formats import SCHEMA
 from dpcli.privacy.ledger import Budget, Debit, Ledger
 
@@ -164,7 +165,7 @@ def left_alone(ledger: Ledger, dpcli: Cli, plan: Path, table: Path) -> None:
     """Check that a release is refused without a trace, and the ledger is as it was."""
     before = ledger.path.read_bytes()
     result = dpcli("release", plan, table, "-o", "out.parquet", "--ledger", ledger.path)
-    assert result.exit_code == 2, result.stderr
+    assert result.exit_code == 5, result.stderr
     assert result.stderr.startswith("Error: ")
     assert str(ledger.path) in result.stderr
     assert result.stderr.count("\n") == 1

@@ -19,7 +19,8 @@ import pytest
 
 from dpcli.errors import OutputError
 from dpcli.privacy import chain as chain_module
-from dpcli.privacy.chain import Chain, Entry
+from dpcli.privacy.chain import Chain
+from dpcli.privacy.entry import Entry
 
 OLD_TABLES = """
 CREATE TABLE IF NOT EXISTS caps (dataset TEXT PRIMARY KEY, epsilon TEXT NOT NULL);

@@ -167,6 +167,7 @@ def test_entries_are_on_disk_when_reserve_returns(ledger: Ledger) -> None:
                 "unit": "person",
                 "plan_digest": "d",
                 "parallel": "p",
+                "file": None,
                 "group": 2,
             },
         ),
@@ -180,6 +181,7 @@ def test_entries_are_on_disk_when_reserve_returns(ledger: Ledger) -> None:
         "unit": "person",
         "plan_digest": "d",
         "parallel": "p",
+        "file": None,
         "time": "2026-01-31T12:00:00+00:00",
         "state": "reserved",
         "content": None,
@@ -344,8 +346,8 @@ class TestPeriods:
         assert str(caught.value) == (
             "Dataset 'town' has a budget of epsilon 1 per month and has spent 0.8 in 2026-01; this release asks"
             " for 0.3, and only 0.2 is left until the next month begins on 2026-02-01 (UTC). Nothing was spent."
-            " Lower the plan's epsilon, wait, or, if what people were promised allows it, raise the budget with"
-            " 'dpcli ledger set-budget town --per month'."
+            " Lower the plan's epsilon, wait, or, if what people were promised allows it, raise the one in the"
+            " ledger with 'dpcli ledger set-budget town EPSILON --per month'."
         )
         clock.text = "2026-02-01T00:00:00"
         assert ledger.spent("town", "month") == 0

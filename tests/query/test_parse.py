@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -533,6 +535,114 @@ def test_where_values_outside_went_is_told() -> None:
     assert parse_condition("age > 50", clamped).warnings == (
         "No category of 'age' fulfils age > 50."
         " Values outside its domain are counted in its first or last category.",
+    )
+
+
+OUTSIDE = Domain.from_description(
+    [
+        {"name": "n", "kind": "ordinal", "range": [-9, 9], "outside": "other"},
+        {"name": "b", "kind": "ordinal", "edges": [0, 5, 10], "outside": "other"},
+        {"name": "d", "kind": "date", "range": ["2020-01-01", "2020-12-31"], "outside": "other"},
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "told"),
+    [
+        ("n not between -2 and 2", "n", "NOT n BETWEEN -2 AND 2"),
+        ("not n between -2 and 2", "n", "NOT n BETWEEN -2 AND 2"),
+        ("b not between 5 and 10", "b", "NOT b BETWEEN 5 AND 10"),
+        (
+            "d not between '2020-02-01' and '2020-02-09'",
+            "d",
+            "NOT d BETWEEN '2020-02-01' AND '2020-02-09'",
+        ),
+        ("n < 3", "n", "n < 3"),
+    ],
+)
+def test_values_outside_that_a_range_leaves_out_are_told(text: str, name: str, told: str) -> None:
+    assert parse_condition(text, OUTSIDE).warnings == (
+        f"Values of '{name}' outside its domain are counted as '(other)'; {told} leaves them out.",
+    )
+
+
+@pytest.mark.parametrize("text", ["n between -2 and 2", "not n not between -2 and 2"])
+def test_no_value_outside_is_in_a_range_within(text: str) -> None:
+    assert parse_condition(text, OUTSIDE).warnings == ()
+
+
+def test_not_between_that_reaches_outside_is_told_once() -> None:
+    assert parse_condition("n not between -2 and 20", OUTSIDE).warnings == (
+        "n BETWEEN -2 AND 20 reaches outside the domain of 'n', -9 to 9; values outside it are counted as"
+        " '(other)'.",
+    )
+
+
+@pytest.mark.parametrize("number", ["1e400", "1e999999999", "1e99999999999999999999", "9" * 6000])
+def test_numbers_of_any_size_are_numbers(number: str) -> None:
+    reaches = f"reaches outside the domain of 'age', 0 to 9; {INSIDE}"
+    assert chosen(f"age < {number}", "age") == list(range(10))
+    assert parse_condition(f"age < {number}", DOMAIN).warnings == (f"age < {number} {reaches}",)
+    assert parse_condition(f"age >= -{number}", DOMAIN).warnings == (f"age >= -{number} {reaches}",)
+    assert parse_condition(f"age = {number}", DOMAIN).warnings == (
+        f"No category of 'age' fulfils age = {number}.",
+    )
+    assert chosen(f"pay <= {number}", "pay") == DOMAIN["pay"].labels()
+
+
+@pytest.mark.parametrize("number", ["0.00000000000000000001", "1e-400", "1e-999999999"])
+def test_numbers_of_any_smallness_are_numbers(number: str) -> None:
+    assert chosen(f"age <= {number}", "age") == [0]
+    assert chosen(f"age < {number}", "age") == [0]
+    assert chosen(f"age >= -{number}", "age") == list(range(10))
+    assert parse_condition(f"age = {number}", DOMAIN).terms == ()
+    assert parse_condition(f"pay < {number}", DOMAIN, interpolate=True).terms[0][1][0] < 1e-15
+
+
+@pytest.mark.parametrize("text", ["age < 'nan'", "age < 'inf'", "age < '-Infinity'", "age < 'x1'"])
+def test_what_is_no_number(text: str) -> None:
+    with pytest.raises(QueryError, match="is not a number"):
+        parse_condition(text, DOMAIN)
+
+
+def test_whole_numbers_beyond_those_of_bins_are_found() -> None:
+    domain = Domain.from_description([{"name": "id", "kind": "ordinal", "range": [2**53 - 5, 2**53 - 1]}])
+    assert parse_condition(f"id = {2**53 - 2}", domain).cells((5,)) == 1
+
+
+def test_the_last_day_of_all_is_a_day() -> None:
+    assert chosen("\"in\" <= '9999-12-31'", "in") == DOMAIN["in"].labels()
+
+
+@pytest.mark.parametrize("start", ["(", "not (", "age = 1 or wed and ("])
+def test_conditions_may_be_nested(start: str) -> None:
+    depth = sys.getrecursionlimit()
+    assert parse_condition(start * 300 + "age = 3" + ")" * 300, DOMAIN).terms
+    with pytest.raises(QueryError) as caught:
+        parse_condition(start * 5000 + "age = 3" + ")" * 5000, DOMAIN)
+    assert str(caught.value) == "The condition is nested too deeply; ask it as several questions."
+    assert sys.getrecursionlimit() == depth
+
+
+@pytest.mark.parametrize("text", ["job is true", "job is not false", "age is true"])
+def test_is_true_is_for_booleans(text: str) -> None:
+    with pytest.raises(QueryError, match="'is true' and 'is false' are for booleans; use = with a value"):
+        parse_condition(text, DOMAIN)
+
+
+def test_blanks_around_a_label_do_not_count() -> None:
+    domain = Domain.from_description([{"name": "lab", "kind": "nominal", "values": [" lead", "trail ", "x"]}])
+    assert domain["lab"].labels() == ["lead", "trail", "x"]
+    for text in ("lab = ' lead'", "lab = 'lead'", "lab in ('trail ')"):
+        assert parse_condition(text, domain).cells((3,)) == 1
+
+
+def test_half_characters_are_refused() -> None:
+    with pytest.raises(QueryError) as caught:
+        parse_condition("job = '\udcff'", DOMAIN)
+    assert str(caught.value) == (
+        "The condition holds something at character 8 that is not UTF-8 text; write it as UTF-8."
     )
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dpcli.errors import QueryError
-from dpcli.query.product import Query, Term, conjunction, difference, disjunction
+from dpcli.query.product import Query, Term, conjunction, disjunction
 
 SHAPE = (3, 4, 2)
 
@@ -27,7 +29,8 @@ def dense(terms: list[Term]) -> np.ndarray:
 def complement(terms: list[Term]) -> list[Term]:
     rest: list[Term] = [{}]
     for term in terms:
-        rest = [part for piece in rest for part in difference(piece, term)]
+        outside = [[{axis: ~mask}] for axis, mask in term.items() if not mask.all()]
+        rest = conjunction(rest, disjunction(*outside))
     return rest
 
 
@@ -71,3 +74,20 @@ def test_a_condition_that_shatters_is_refused(monkeypatch: pytest.MonkeyPatch) -
     assert str(caught.value) == (
         "The condition falls into more than 1 separate boxes; ask it as several questions."
     )
+
+
+def test_many_boxes_are_joined_soon() -> None:
+    """It took 20 seconds when every pair of boxes was compared as arrays."""
+    generator = np.random.default_rng(0)
+    shape = (100, 2, 48)
+    sides: list[list[Term]] = []
+    expected = np.zeros(shape, bool)
+    for _ in range(3000):
+        masks = [generator.random(size) < share for size, share in zip(shape, (0.2, 0.5, 0.1), strict=True)]
+        if all(mask.any() for mask in masks):
+            sides.append([dict(enumerate(masks))])
+            expected |= masks[0][:, None, None] & masks[1][:, None] & masks[2]
+    start = time.process_time()
+    terms = disjunction(*sides)
+    assert time.process_time() - start < 6
+    assert Query("", tuple(terms)).cells(shape) == expected.sum()

@@ -171,7 +171,7 @@ def test_prefixes() -> None:
         ("prefix:age", f"There is no file 'prefix:age'. Did you mean 'prefixes:age'? {FORMS}"),
         ("marginals", f"There is no file 'marginals'. Did you mean 'marginals:2'? {FORMS}"),
         ("queries.txt", f"There is no file 'queries.txt'. {FORMS}"),
-        ("", f"Workload '': the file can't be read (Is a directory). {FORMS}"),
+        ("", f"The workload is empty. {FORMS}"),
         ("a\0b", f"Workload 'a\0b': the file can't be read (not a file name). {FORMS}"),
     ],
 )
