@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -111,6 +112,15 @@ def test_coverage_of_few_releases(
         assert np.all(np.abs(found - LEVELS) <= [0.22, 0.13, 0.1, 0.06]), (kind, found)
 
 
+@pytest.mark.parametrize("mechanism", ["optimized", "auto"])
+def test_coverage_of_fitted_strategies(
+    write_plan: Callable[..., Path], people: Path, tmp_path: Path, mechanism: str
+) -> None:
+    plan = write_plan(epsilon="0.02", mechanism=mechanism)
+    for kind, found in shares_covered(plan, people, tmp_path, 50).items():
+        assert np.all(np.abs(found - LEVELS) <= [0.16, 0.1, 0.08, 0.05]), (kind, found)
+
+
 @pytest.mark.parametrize("mechanism", ["laplace", "privelet\n    direct: none", "hierarchical"])
 def test_simultaneous_intervals_hold_at_once(
     write_plan: Callable[..., Path], people: Path, tmp_path: Path, mechanism: str
@@ -126,3 +136,28 @@ def test_simultaneous_intervals_hold_at_once(
             alone, together = alone + (held and not simultaneous), together + (held and simultaneous)
     assert together >= 0.8 * 80
     assert alone <= 0.75 * 80
+
+
+def test_simultaneous_intervals_hold_where_noise_is_rare(tmp_path: Path) -> None:
+    """In 399 windows of more than 200 lengths hardly any cell has noise, but too many for half-widths of 0."""
+    size, lengths = 60_000, []
+    while sum(lengths) + 201 + len(lengths) % 198 <= size:
+        lengths.append(201 + len(lengths) % 198)
+    edges = np.concatenate([[0], np.cumsum(lengths)])
+    windows = [f"a between {low} and {high - 1}" for low, high in pairwise(edges)]
+    windows += [f"a < {stop}" for stop in range(1, 400 - len(windows))]
+    workload, plan, table, path = (tmp_path / name for name in ("w.txt", "p.yaml", "t.csv", "out.parquet"))
+    workload.write_text("\n".join(windows))
+    table.write_text("a\n59999\n")
+    plan.write_text(
+        "plan: 1\ndataset: c\nprivacy: {epsilon: 13}\nattributes:\n"
+        f"  a: {{kind: ordinal, range: [0, {size - 1}]}}\n"
+        "releases:\n  - {name: c, cube: [a], mechanism: laplace}\n"
+    )
+    loaded, held = api.load_plan(plan), []
+    for seed in range(20):
+        api.release(loaded, table, output=path, ledger=tmp_path / "none", seed=seed, if_exists="replace")
+        found = api.open_release(path).workload(str(workload), simultaneous=True)
+        assert len(found) == 399
+        held.append(bool(((found.low <= 0) & (found.high >= 0)).all()))
+    assert sum(held) >= 19

@@ -144,7 +144,10 @@ def verify(output: Output, releases: tuple[str, ...], head: str | None, ledger: 
         if not refined:
             told += " Each holds what was published."
         else:
-            told += f" {refined} say{'s' * (refined == 1)} that it was refined from what was published, which cannot be checked."
+            told += (
+                f" {refined} say{'s' * (refined == 1)} that it was refined from what was published, which"
+                " cannot be checked."
+            )
         output.note(told)
 
 

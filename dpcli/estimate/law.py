@@ -15,10 +15,13 @@ from typing import NamedTuple
 import numpy as np
 
 from dpcli.estimate.answer import How
+from dpcli.estimate.tails import clipped_rate, half_widths_of_sums, weighted_chernoff
 from dpcli.strategy.axis import FloatArray, IntArray
 
 MOST_GROUPS = 128
-_LATTICE, _GRID = 1 << 15, 1 << 14
+_GRID = 1 << 14
+LEAST_TAIL = 1e-11
+"""Tails that are smaller than this are bounded; an FFT does not see them."""
 
 
 def unit_variance(scale: Fraction) -> float:
@@ -45,7 +48,9 @@ def sum_half_width(scale: Fraction, draws: int, level: float) -> tuple[float, Ho
         return 0.0, "exact"
     if draws == 1:
         return float(_one_draw(float(1 / scale), level)), "exact"
-    return _many_draws(float(1 / scale), draws, level), "exact"
+    if draws == 2:
+        return float(_two_draws(clipped_rate(scale), level)), "exact"
+    return float(half_widths_of_sums(scale, np.array([draws]), level)[0]), "exact"
 
 
 def weighted_half_width(
@@ -53,10 +58,11 @@ def weighted_half_width(
 ) -> tuple[float, How]:
     """Return h such that Σ a_i z_i + a normal of variance ``rest`` lies within ±h with probability ≥ level.
 
-    z_i has scale λ·w_i. Where no single draw matters, the sum is as good as normal.
+    z_i has scale λ·w_i. Where no single draw matters, the sum is as good as normal, but
+    for steps as wide as its widest.
     """
     if not len(shares):
-        return _normal(rest, level), "exact" if rest == 0 else "normal"
+        return _normal(rest, level, 0.0), "exact" if rest == 0 else "normal"
     unit = float(np.abs(shares).max())
     size, weight = (np.abs(shares) / unit).round(12) * unit, weights.astype(np.float64)
     order = np.lexsort((weight, size))
@@ -64,19 +70,29 @@ def weighted_half_width(
     first = np.flatnonzero(np.r_[True, (np.diff(size) != 0) | (np.diff(weight) != 0)])
     times = np.diff(np.append(first, len(size))).astype(np.float64)
     law = _law(scale, rest, np.stack([size[first], weight[first], times]).tobytes())
-    if law.within is None:
-        return _normal(law.variance, level), "normal"
-    half = law.step * (int(np.searchsorted(law.within, level)) + law.early)
-    return half, "exact" if law.normal <= 0.01 * law.variance else "normal"
+    if law.noisy <= 1 - level:
+        return 0.0, "exact"
+    how: How = "exact" if law.normal <= 0.01 * law.variance else "normal"
+    if 1 - level < LEAST_TAIL:
+        return weighted_chernoff(scale, law.heavy, law.normal, level), how
+    if law.beyond is None:
+        return _normal(law.variance, level, law.excess) + unit / 2, how
+    return law.step * (int(np.searchsorted(-law.beyond, level - 1)) + law.early), how
 
 
 class _Law(NamedTuple):
-    """P(|X| <= k·step) of a sum X; so much of its ``variance`` is ``normal``, all if there is no table."""
+    """P(|X| > k·step) of a sum X; so much of its ``variance`` is ``normal``, all if there is no table."""
 
     variance: float
     normal: float
+    noisy: float
+    """A bound of P(X ≠ 0)."""
+    heavy: tuple[FloatArray, FloatArray, FloatArray]
+    """The groups of draws that are not among the normal: a, w, how many of each."""
+    excess: float
+    """The largest κ4/κ2 of a draw."""
     step: float = 0.0
-    within: FloatArray | None = None
+    beyond: FloatArray | None = None
     early: int = 0
     """How many steps too early a level may be reached."""
 
@@ -96,12 +112,12 @@ def _law(scale: Fraction, rest: float, draws: bytes) -> _Law:
     heavy = np.argsort(-variances)[:MOST_GROUPS]
     normal = rest + float(variances.sum() - variances[heavy].sum())
     total = rest + float(variances.sum())
-    largest = float((size * weight)[heavy].max()) * float(scale)
-    if total == 0:
-        return _Law(0.0, 0.0, within=np.ones(1))
-    if largest**2 * 2 < 1e-3 * total:
-        return _Law(total, total)
-    reach = 8 * sqrt(total) + 20 * largest
+    noisy = 1.0 if rest > 0 else float((times * 2 * q / (1 + q)).sum())
+    groups = size[heavy], weight[heavy], times[heavy]
+    excess = float((size**2 * (1 + 4 * q + q**2) / gap).max())
+    if excess < 3e-3 * total:
+        return _Law(total, total, noisy, groups, excess)
+    reach = weighted_chernoff(scale, groups, normal, 1 - LEAST_TAIL / 10)
     step = 2 * reach / _GRID
     t = pi / reach * np.arange(_GRID // 2 + 1)
     logarithm = np.full(len(t), -np.inf)
@@ -114,13 +130,19 @@ def _law(scale: Fraction, rest: float, draws: bytes) -> _Law:
         if faded[0] > 45:
             break
     mass = np.fft.irfft(np.exp(logarithm), _GRID)
-    within = mass[0] + 2 * np.cumsum(np.concatenate(([0.0], mass[1 : _GRID // 2])))
-    # Where the grid tells the law's atoms apart, smoothing lets a level be reached up to three widths early.
-    return _Law(total, normal, step, within, 6 if size[heavy].max() > step else 1)
+    beyond = 2 * np.cumsum(np.append(mass[1 : _GRID // 2], 0.0)[::-1])[::-1]
+    # Where the grid tells the law's atoms apart, smoothing lets a level be reached up to five widths early.
+    return _Law(total, normal, noisy, groups, excess, step, beyond, 10 if size[heavy].max() > step else 1)
 
 
-def _normal(variance: float, level: float) -> float:
-    return NormalDist().inv_cdf((1 + level) / 2) * sqrt(variance)
+def _normal(variance: float, level: float, excess: float) -> float:
+    """Return the half-width of a sum of many draws, none of which has a κ4/κ2 above ``excess``.
+
+    The quantile z of the normal is too narrow by about κ4/κ2²·(z³ − 3z)/24 (Cornish and Fisher).
+    """
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    more = 0.0 if variance == 0 else excess / variance * max(0.0, z**3 - 3 * z) / 24
+    return (z + more) * sqrt(variance)
 
 
 def _one_draw(rate: float, level: float) -> int:
@@ -129,20 +151,22 @@ def _one_draw(rate: float, level: float) -> int:
     return max(0, ceil(enough - 1e-9))
 
 
-def _many_draws(rate: float, draws: int, level: float) -> float:
-    """Invert φ(t)^n by FFT on a grid that spans all but a negligible part of the law.
+def _two_draws(rate: float, level: float) -> int:
+    """Return the least whole h with P(|z + z'| > h) <= 1 − level.
 
-    The grid's step is 1 (the law itself) or, for wide noise, 2^k: the grid then holds the law's density,
-    and the mass that folds over is of order (step/(π λ))^(2n), below 1e-9 here.
+    P(z + z' = k) = ((1−q)/(1+q))² q^k (k + c) for k >= 0, c = (1+q²)/(1−q²); summed from m = h + 1 on that is
+    (1−q) q^m (m + c + q/(1−q))/(1+q)².
     """
-    sd = sqrt(draws * 2 * exp(-rate)) / -expm1(-rate)
-    reach = 12 * sd + 40 / rate
-    step = 1
-    while reach / step > _LATTICE / 2:
-        step *= 2
-    angle = 2 * np.pi * np.arange(_LATTICE // 2 + 1) / (_LATTICE * step)
-    q, gap = exp(-rate), expm1(-rate) ** 2
-    characteristic = np.exp(-draws * np.log1p(4 * q / gap * np.sin(angle / 2) ** 2))
-    mass = np.fft.irfft(characteristic, _LATTICE)
-    within = mass[0] + 2 * np.cumsum(np.concatenate(([0.0], mass[1 : _LATTICE // 2])))
-    return float(step * int(np.searchsorted(within, level - 1e-12)) + step // 2)
+    q, gap, cost = exp(-rate), -expm1(-rate), log1p(-level)
+    constant = (1 + q * q) / (gap * (1 + q)) + q / gap
+
+    def held(h: int) -> bool:
+        return log(2 * gap) - rate * (h + 1) + log(h + 1 + constant) - 2 * log1p(q) <= cost
+
+    low, high = -1, 1
+    while not held(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if held(middle) else (middle, high)
+    return high

@@ -9,12 +9,20 @@ everything it is the law itself; where very many do, it is the normal one.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import lru_cache
+from math import log, log1p, sinh, sqrt
+from statistics import NormalDist
 
 import numpy as np
 
+from dpcli.estimate.law import cumulant
+from dpcli.estimate.tails import clipped_rate
 from dpcli.strategy.axis import FloatArray
 
+MOST_TABLE = 1 - 1e-10
+"""The highest level that an FFT can tell from one."""
+RISE = 1.013
 _GRID, _REACH = 1 << 13, 40.0
 
 
@@ -24,15 +32,67 @@ def half_widths(second: FloatArray, fourth: FloatArray, sixth: FloatArray, level
         square = sixth / (20 * fourth)
         draws = np.maximum(fourth / (12 * square**2), 1.0)
         normal = np.clip(1 - 2 * draws * square / second, 0.0, 1.0)
-    table = _table(level)
+    table = _table(min(level, MOST_TABLE))
     rows, columns = (np.linspace(0, 1, length) for length in table.shape)
     found = _interpolated(table, np.sqrt(1 / draws) * (len(rows) - 1), normal * (len(columns) - 1))
     return np.where(second > 0, found * np.sqrt(second), 0.0)
 
 
 def widest(level: float) -> float:
-    """Return the most standard deviations that any sum of Laplace draws needs to be held with ``level``."""
-    return float(_table(level).max())
+    """Return the most standard deviations that any sum of Laplace draws needs to be held with ``level``.
+
+    Far out that is what one draw needs, log(1/α)/√2.
+    """
+    return max(float(_table(min(level, MOST_TABLE)).max()), -log1p(-level) / sqrt(2))
+
+
+def far_half_widths(
+    second: FloatArray, fourth: FloatArray, sixth: FloatArray, scale: Fraction, level: float
+) -> FloatArray:
+    """Return h for levels close to one, where a few wide draws decide and matched laws are too narrow.
+
+    The noise is Σ a_i z_i with z_i of scale λw_i, w_i >= 1, and all cumulants are positive. With a such that
+    κ6 = a⁶ κ6(z), every later one is at most that of a·z, z a draw of scale λ: a_i^2m sums are at most the
+    m/3-th power of Σ a_i⁶, and κ2m^(1/2m)/κ6^(1/6) of one draw falls with its scale, or rises by less than
+    1.3 %, by which a is widened. So
+
+        K(θ) <= κ2 θ²/2 + κ4 θ⁴/24 + K_z(aθ) − κ2(z) (aθ)²/2 − κ4(z) (aθ)⁴/24.
+
+    For narrow noise, which comes in steps, h is Chernoff's bound from that. Otherwise it is the saddlepoint
+    approximation of Barndorff-Nielsen (r* = r + log(u/r)/r is about normal; "Approximate interval
+    probabilities", 1990), and as that may be off by some percent, of a tail that is a tenth smaller.
+    """
+    rate, one = clipped_rate(scale), [cumulant(scale, order) for order in (2, 4, 6)]
+    share = RISE * (sixth / one[2]) ** (1 / 6)
+    share = np.where(share > 0, share, 1.0)
+    second, fourth = second / share**2, fourth / share**4  # in units of a
+    proven = scale < 1
+    target = sqrt(2 * (log(2) - log1p(-level))) if proven else -NormalDist().inv_cdf((1 - level) / 2.2)
+    low, high = np.full(len(second), -25.0), np.full(len(second), 25.0)
+    for _ in range(40):
+        middle = (low + high) / 2
+        theta = rate / (1 + np.exp(-middle))
+        size, mean, variance = _generating(theta, rate, second, fourth, one)
+        r = np.sqrt(np.maximum(2 * (theta * mean - size), 1e-300))
+        found = r if proven else r + np.log(theta * np.sqrt(variance) / r) / r
+        low, high = np.where(found < target, middle, low), np.where(found < target, high, middle)
+    theta = rate / (1 + np.exp(-high))
+    size, mean, _ = _generating(theta, rate, second, fourth, one)
+    half = (size + log(2) - log1p(-level)) / theta if proven else mean
+    return np.where(second > 0, half * share, 0.0)
+
+
+def _generating(
+    theta: FloatArray, rate: float, second: FloatArray, fourth: FloatArray, one: list[float]
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the bound of K and its first two derivatives, where a = 1."""
+    unit = 2 * sinh(rate / 2) ** 2
+    left = 1 - 2 * np.sinh(theta / 2) ** 2 / unit
+    slope = np.sinh(theta) / unit / left
+    k2, k4 = second - one[0], fourth - one[1]
+    size = -np.log(left) + k2 * theta**2 / 2 + k4 * theta**4 / 24
+    mean = slope + k2 * theta + k4 * theta**3 / 6
+    return size, mean, np.cosh(theta) / unit / left + slope**2 + k2 + k4 * theta**2 / 2
 
 
 def _interpolated(table: FloatArray, row: FloatArray, column: FloatArray) -> FloatArray:

@@ -118,7 +118,7 @@ def test_a_column_that_is_not_there(dpcli: Cli, write_plan: WritePlan, visits: P
     assert (result.exit_code, result.stderr) == (
         3,
         "Error: Table visits.parquet has no column 'personid'. Did you mean 'person_id'? It has: person_id, age, sex,"
-        " job.\n",
+        " job.\nNothing was spent.\n",
     )
     result = dpcli("release", plan, visits, "-o", "out.parquet")
     assert result.exit_code == 3

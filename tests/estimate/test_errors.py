@@ -17,6 +17,7 @@ from dpcli.mechanisms import strategy_of
 from dpcli.query.batch import batches, grouped
 from dpcli.query.parse import parse_condition
 from dpcli.query.workload import random_ranges
+from dpcli.strategy.identity import Identity
 
 DOMAIN = Domain.from_description(
     [
@@ -48,7 +49,7 @@ def test_matched_laws_have_the_quantiles_of_the_exact_ones(shares: list[float], 
     second, fourth, sixth = (np.array([(a**k).sum() * cumulant(scale, k)]) for k in (2, 4, 6))
     exact, _ = weighted_half_width(scale, a, np.ones(len(a), np.int64), 0.0, level)
     found = half_widths(second, fourth, sixth, level)[0]
-    # The exact one is wide by six steps of its grid, so that atoms are never missed.
+    # The exact one is wide by ten steps of its grid, so that atoms are never missed.
     assert found == pytest.approx(exact, rel=0.02)
     assert found <= exact * 1.003
 
@@ -66,7 +67,8 @@ def test_many_at_once_agree_with_each_alone(
     together = errors(batch, strategy, scale, 0.95)
     assert np.allclose(alone.stderr, together.stderr)
     assert np.allclose(alone.stderr, standard_errors(batch, strategy, scale))
-    assert not together.exact[np.argmax(together.stderr)]
+    cells = all(isinstance(axis, Identity) for axis in strategy.axes)
+    assert together.exact[np.argmax(together.stderr)] == cells
     if scale >= 4:
         assert np.allclose(alone.half, together.half, rtol=0.08 if scale < 20 else 0.02, atol=1)
     for place in (0, 7, 100):

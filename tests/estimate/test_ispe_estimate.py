@@ -15,8 +15,9 @@ from dpcli.estimate.ispe import estimate as module
 from dpcli.estimate.ispe.estimate import RegionEstimate
 from dpcli.estimate.ispe.local import filtered
 from dpcli.estimate.ispe.mmse import least_squares
-from dpcli.estimate.ispe.reference import even, weighted
+from dpcli.estimate.ispe.reference import even, flow, weighted
 from dpcli.estimate.ispe.regions import Regions
+from dpcli.estimate.ispe.sorting import allowed, noise_shares
 from dpcli.estimate.law import unit_variance
 from dpcli.query.batch import Batch
 
@@ -73,24 +74,55 @@ def test_least_squares_is_the_solution_of_the_weighted_equations(seed: int, rows
     assert answers.stderr == pytest.approx(np.sqrt(variances), abs=1e-6)
 
 
-@pytest.mark.parametrize("make", [weighted, even])
+@pytest.mark.parametrize("make", ["weighted", "even"])
 @pytest.mark.parametrize("shape", [(9,), (6, 7), (3, 4, 5), (1, 1), (2, 3, 1, 3)])
-def test_local_covariance_is_that_of_the_filter(make: object, shape: tuple[int, ...]) -> None:
+def test_local_covariance_is_that_of_the_filter(make: str, shape: tuple[int, ...]) -> None:
     noisy, labels, _ = release(3, shape)
     regions = Regions(labels)
-    chosen = make(regions, noisy, V1)  # type: ignore[operator]
+    shares = noise_shares(noisy.astype(float), SCALES[0], allowed(shape, None))
+    chosen = weighted(regions, shares, V1) if make == "weighted" else even(regions)
     units = np.eye(noisy.size).reshape(-1, *shape)
-    dense = np.stack([chosen.apply(regions, unit).ravel() for unit in units], axis=1)
+    dense = np.stack([chosen.apply(unit).ravel() for unit in units], axis=1)
     assert dense.sum(axis=1) == pytest.approx(np.ones(noisy.size))
-    back = np.stack([chosen.apply_transposed(regions, unit).ravel() for unit in units], axis=1)
-    assert back == pytest.approx(dense.T)
-    variance = np.linspace(1, 2, len(regions))
-    covariance = (dense * variance[labels.ravel()]) @ dense.T + np.diag(chosen.model.ravel())
-    found = filtered(regions, chosen, variance)
-    assert found.rows.ravel() == pytest.approx(covariance.sum(axis=1))
+    assert dense == pytest.approx(dense.T)
+    assert dense.min() >= 0
+    assert not dense[labels.ravel()[:, None] != labels.ravel()].any()
+    missed = np.stack([flow(chosen.model, unit).ravel() for unit in units], axis=1)
+    covariance = V1 * dense @ dense + missed
+    found = filtered(chosen, V1, shape)
     starts, stops = some_boxes(5, shape, 20)
     asked = indicators(starts, stops, shape).reshape(20, -1)
     assert found.sums(starts, stops) == pytest.approx(np.einsum("qi,ij,qj->q", asked, covariance, asked))
+
+
+def test_cells_alike_differ_by_noise_only_and_steps_do_not() -> None:
+    rng = np.random.default_rng(0)
+    noise = (rng.geometric(0.14, 40_000) - rng.geometric(0.14, 40_000)).astype(float)
+    (flat,) = noise_shares(noise, SCALES[0], allowed(noise.shape, None))
+    assert flat.mean() > 0.97
+    (mixed,) = noise_shares(noise + rng.integers(0, 100, noise.size), SCALES[0], allowed(noise.shape, None))
+    assert 0.05 < mixed.mean() < 0.2
+    spiked = noise.copy()
+    spiked[::50] += 300
+    (spikes,) = noise_shares(spiked, SCALES[0], allowed(noise.shape, None))
+    assert spikes[50::50].mean() < 0.05
+    assert spikes[20::50].mean() > 0.9
+
+
+def test_slices_of_a_nominal_axis_say_nothing_about_each_other() -> None:
+    """With a group for each category the estimate is the same in whatever order the categories are listed."""
+    noisy, labels, counts = release(21, (6, 8))
+    labels = np.arange(6)[:, None] * 2 + (np.arange(8) > 3)
+    counts = np.bincount(labels.ravel(), noisy.ravel())
+    order = np.array([3, 0, 5, 1, 4, 2])
+    moved = np.searchsorted(np.unique(labels[order]), labels)  # regions keep their numbers
+    cells = [
+        RegionEstimate(y, region, counts, *SCALES, groups=[list(range(6)), None]).cells
+        for y, region in ((noisy, labels), (noisy[order], moved[order]))
+    ]
+    assert cells[1] == pytest.approx(cells[0][order])
+    free = RegionEstimate(noisy, labels, counts, *SCALES).cells
+    assert not np.allclose(free, cells[0])
 
 
 @pytest.mark.parametrize(("estimator", "neighbours"), KINDS)

@@ -50,9 +50,8 @@ def test_cuts_are_the_regions_partly_inside(shape: list[int], seed: int, torn: b
         labels = np.unique(labels // 2, return_inverse=True)[1].reshape(shape)
     regions = Regions(labels)
     assert torn or regions.connected
-    weights = rng.normal(size=shape)
     starts, stops = boxes(rng, tuple(shape), 12)
-    cuts = regions.cuts(starts, stops, weights)
+    cuts = regions.cuts(starts, stops)
     for k, (a, b) in enumerate(zip(starts, stops, strict=True)):
         cells = np.bincount(labels[inside(a, b)].ravel(), minlength=len(regions))
         expected = np.flatnonzero((cells > 0) & (cells < regions.sizes))
@@ -60,12 +59,10 @@ def test_cuts_are_the_regions_partly_inside(shape: list[int], seed: int, torn: b
         some = cuts.cells[mine] > 0
         assert cuts.region[mine][some].tolist() == expected.tolist()
         assert cuts.cells[mine][some].tolist() == cells[expected].tolist()
-        sums = np.bincount(labels[inside(a, b)].ravel(), weights[inside(a, b)].ravel(), len(regions))
-        assert cuts.weights[mine][some] == pytest.approx(sums[expected])
 
 
 def test_no_boxes_cut_nothing() -> None:
-    cuts = Regions(np.zeros((3, 3), int)).cuts(np.zeros((0, 2), int), np.zeros((0, 2), int), np.ones((3, 3)))
+    cuts = Regions(np.zeros((3, 3), int)).cuts(np.zeros((0, 2), int), np.zeros((0, 2), int))
     assert len(cuts.box) == len(cuts.region) == 0
 
 

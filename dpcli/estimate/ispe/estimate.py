@@ -1,22 +1,20 @@
 """Estimates of all cells of an ISPE release, and answers to linear queries with intervals from them.
 
-Let P take a region's mean away and q be a query, f_R = Σ_{i in R} q_i / n. The cells are x̂ = P F y + T/n (+ a
-lean), T being the region totals, so with K from ``local`` the variance of an answer is
+The cells are x̂ = F (y − c h) + a shift of each region to its total T. F is the filter of the neighbourhood
+reference and c h the noise that sorting moved through the borders (see ``sorting``). Let q be a query and
+f_R = Σ_{i in R} q_i / n. As F's rows and columns add up to one, an answer has with K from ``local`` the
+variance
 
-    qᵀ P K P q + Σ_R f_R² Var(T_R) + what the selection of regions adds.
+    V = qᵀ K q − Σ_R f_R² (n v1 − Var T_R) + Var(c) (Σ q h − Σ_R f_R b_R Σ_{i in R} h_i)² + D,
 
-As the filter's weights add up to one, the two parts are uncorrelated. The first is qᵀ K q − 2 Σ f_R h_R +
-Σ f_R² H_R, where h_R is the sum of K's row sums over the query's cells in R and H_R that over all of R.
-
-For the selection there is added: the largest part of what regions' sums have too much noise; a share of the
-answer's lean squared; for a region with a doubtful border that is cut, OPEN·v1·16 n (f(1−f))³; and what sets
-the answer apart from the plain sum of the noisy cells, beyond noise.
+b being the count's weight in T and D what sets the answer apart from the plain sum of the noisy cells, beyond
+noise. That cells across borders have their say too, by c h, is not counted in V, so cells at borders and
+small regions are mostly known better than it says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, reduce
 from typing import Any, Literal, NamedTuple, get_args
@@ -25,13 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcli.estimate.answer import Answers
-from dpcli.estimate.ispe import local, reference
+from dpcli.estimate.ispe import local, reference, sorting
 from dpcli.estimate.ispe.laws import checked, whole_multiples
 from dpcli.estimate.ispe.mmse import Removed, least_squares, mmse
 from dpcli.estimate.ispe.regions import Regions, SummedArea, added_up, run_of_ones
-from dpcli.estimate.ispe.selection import inflation, lean, openness, settled
 from dpcli.estimate.law import cumulant, weighted_half_width
 from dpcli.estimate.matched import half_widths
+from dpcli.partition.neighbours import Groups
 from dpcli.query.batch import Batch
 from dpcli.strategy.axis import FloatArray, IntArray
 
@@ -42,9 +40,7 @@ MOST_EXACT = 200
 MOST_DIRECT = 1 << 23
 """Up to so many weights (queries times cells) each answer's law is worked out from all of its noises."""
 RUN = 1000
-_POWERS = (2, 2, 2, 4, 4, 6)
-LEANING, OPEN = 0.25, 2.0
-"""How much of a lean's square, and of the low waves of a region's noise, is uncertain (set by simulation)."""
+_POWERS = (2, 4, 6)
 
 
 class Moments(NamedTuple):
@@ -55,15 +51,12 @@ class Moments(NamedTuple):
     sixth: FloatArray
 
 
-@dataclass(frozen=True)
-class Totals:
+class Totals(NamedTuple):
     """The region totals T, and how the noise enters them: T − x_R = (1 − b) Σ z_i + b z_Y, b = ``weight``."""
 
     value: FloatArray
     weight: FloatArray
     variance: FloatArray
-    extra: FloatArray
-    """What sorting of noise adds to the variance of one region; in sums over regions it cancels out."""
 
 
 class RegionEstimate:
@@ -72,6 +65,9 @@ class RegionEstimate:
     Least squares without neighbours has the law of its noise ("exact"), supposing that the regions do not
     depend on the noise. Where they were grown from the noisy cells, whole regions and ranges that cut many
     regions are covered less often than it says. The default allows for that.
+
+    ``groups`` are those of :mod:`dpcli.partition.neighbours`: the default compares cells only along steps
+    that stay within a run. Give those that the regions were grown with.
     """
 
     def __init__(
@@ -83,6 +79,7 @@ class RegionEstimate:
         region_scale: Fraction | float,
         estimator: Estimator = "least-squares",
         neighbours: Reference = "weighted",
+        groups: Groups | None = None,
     ) -> None:
         self.regions = Regions(region)
         if np.shape(noisy) != self.regions.shape:
@@ -97,19 +94,23 @@ class RegionEstimate:
         self._noisy = np.asarray(noisy, np.float64)
         self._residual = self.regions.sums(self._noisy) - np.asarray(counts, np.float64)
         self._filter: reference.Filter | None = None
-        if neighbours != "off":
-            make = reference.weighted if neighbours == "weighted" else reference.even
-            self._filter = make(self.regions, self._noisy, self._v1)
+        self._sorted: sorting.Sorted | None = None
+        steps = sorting.allowed(self.regions.shape, groups)
+        if neighbours == "printed":
+            self._filter = reference.even(self.regions)
+        elif neighbours == "weighted":
+            shares = sorting.noise_shares(self._noisy, self.scales[0], steps)
+            whole = self.regions.sizes.astype(np.float64) * self._v1 + self._v2
+            self._filter = reference.weighted(self.regions, shares, self._v1)
+            self._sorted = sorting.flowed_back(self.regions, self._noisy, shares, self._residual, whole)
+            self._residual -= self._sorted.coefficient * self._sorted.sums
         self._removed = self._remove()
-        self._totals = self._total()
-        self.lean: FloatArray = np.zeros(self.regions.shape)
-        self._open = np.zeros(len(self.regions))
-        self._settled = np.ones(len(self.regions))
-        if neighbours == "weighted" and self._filter is not None:
-            level = self._totals.value / self.regions.sizes
-            self.lean = lean(self.regions, level, self._v1, self._filter.spread)
-            self._open = openness(self.regions, level, self._v1)
-            self._settled = settled(self.regions, self._filter, self._noisy, self._v1)
+        sizes = self.regions.sizes
+        self._totals = Totals(
+            self._residual + np.asarray(counts, np.float64) - self._removed.noise,
+            sizes * self._v1 / (sizes * self._v1 + self._v2),
+            self._removed.total,
+        )
         self.cells = self._cells()
         """The estimate of each cell; the answer to a linear query is the sum of these."""
 
@@ -120,40 +121,20 @@ class RegionEstimate:
             return mmse(self._residual, self.regions.sizes, self.scales)
         return least_squares(self._residual, self.regions.sizes, self._v1, self._v2)
 
-    def _total(self) -> Totals:
-        sizes, v1, v2 = self.regions.sizes.astype(np.float64), self._v1, self._v2
-        weight = sizes * v1 / (sizes * v1 + v2)
-        observed = self.regions.sums(self._noisy)
-        if self.neighbours != "weighted" or self._filter is None:
-            return Totals(observed - self._removed.noise, weight, self._removed.total, np.zeros(len(sizes)))
-        inflated = inflation(sizes, self._residual, v1, v2, self._filter.spread)
-        if self.estimator == "mmse":
-            extra = (1 - weight) ** 2 * sizes * v1 * (inflated - 1)
-            return Totals(observed - self._removed.noise, weight, self._removed.total, extra)
-        weight = sizes * inflated * v1 / (sizes * inflated * v1 + v2)
-        variance = (1 - weight) ** 2 * sizes * v1 + weight**2 * v2
-        extra = (1 - weight) ** 2 * sizes * v1 * (inflated - 1)
-        return Totals(observed - weight * self._residual, weight, variance, extra)
-
     def _cells(self) -> FloatArray:
+        shift = (self._removed.noise / self.regions.sizes)[self.regions.labels]
         if self.neighbours == "off" or self._filter is None:
-            return self._noisy - (self._removed.noise / self.regions.sizes)[self.regions.labels]
-        if self.neighbours == "printed":
+            return self._noisy - shift
+        if self._sorted is None:
             made = reference.printed(self.regions, self._noisy, self._residual, self.scales)
-        else:
-            made = self._filter.apply(self.regions, self._noisy)
-        level = (self._totals.value / self.regions.sizes)[self.regions.labels]
-        return self.regions.centred(made) + level + self.lean
+            return self.regions.centred(made) + (self._totals.value / self.regions.sizes)[self.regions.labels]
+        return self._filter.apply(self._noisy - self._sorted.coefficient * self._sorted.field) - shift
 
     # -- tables, made when boxes are first asked for -----------------------------------------------------
 
     @cached_property
     def _summed(self) -> SummedArea:
         return SummedArea(self.cells)
-
-    @cached_property
-    def _leaning(self) -> SummedArea:
-        return SummedArea(self.lean)
 
     @cached_property
     def _moved(self) -> SummedArea:
@@ -163,23 +144,31 @@ class RegionEstimate:
     def _local(self) -> local.Local:
         if self._filter is None:
             return local.plain(self._removed.cell[self.regions.labels])
-        return local.filtered(self.regions, self._filter, self._v1 * self._settled)
+        return local.filtered(self._filter, self._v1, self.regions.shape)
+
+    @cached_property
+    def _flow(self) -> SummedArea | None:
+        """The sums of h − b Σ h/n over boxes."""
+        if self._sorted is None:
+            return None
+        taken = self._totals.weight * self._sorted.sums / self.regions.sizes
+        return SummedArea(self._sorted.field - taken[self.regions.labels])
 
     @cached_property
     def _whole(self) -> list[FloatArray]:
         """What a region adds that lies wholly in a query.
 
-        K's sum H, the total's variance, the extra and its square, and the fourth and sixth cumulants of the
-        total; for a query with the share f these count by the powers ``_POWERS`` of f.
+        That is what its total is more certain than its cells, Var T − n v1, and the fourth and sixth
+        cumulants of the total; for a query with the share f these count by the powers ``_POWERS`` of f.
         """
-        totals = self._totals
+        totals, sizes = self._totals, self.regions.sizes
+        own = sizes * (self._v1 if self._filter is not None else self._removed.cell)
         cumulants = (
-            self.regions.sizes * (1 - totals.weight) ** p * cumulant(self.scales[0], p)
+            sizes * (1 - totals.weight) ** p * cumulant(self.scales[0], p)
             + totals.weight**p * cumulant(self.scales[1], p)
             for p in (4, 6)
         )
-        rows = self.regions.sums(self._local.rows)
-        return [rows, totals.variance, totals.extra, totals.extra**2, *cumulants]
+        return [totals.variance - own, *cumulants]
 
     @cached_property
     def _tables(self) -> list[SummedArea]:
@@ -191,8 +180,9 @@ class RegionEstimate:
         """The number of equal draws that a single cell's error amounts to, on average."""
         if self._filter is None:
             return 1.0
-        own, share, k = self._filter.own, self._filter.share, self._filter.neighbours
-        return float(((own**2 + k * share**2) ** 2 / (own**4 + k * share**4)).mean())
+        own = 1 - reference.degrees(self._filter.weights, 1)
+        square, fourth = (own**p + reference.degrees(self._filter.weights, p) for p in (2, 4))
+        return float((square**2 / fourth).mean())
 
     # -- answers -----------------------------------------------------------------------------------------
 
@@ -254,39 +244,38 @@ class RegionEstimate:
 
     def _box_moments(self, starts: IntArray, stops: IntArray) -> Moments:
         """Return the moments of boxes by look-ups and sums over the regions that they cut."""
-        cuts = self.regions.cuts(starts, stops, self._local.rows)
+        cuts = self.regions.cuts(starts, stops)
         size = self.regions.sizes[cuts.region].astype(np.float64)
         f = cuts.cells / size
+        volume = (stops - starts).prod(axis=1).astype(np.float64)
 
         def added(values: FloatArray) -> FloatArray:
             return added_up(cuts.box, values, len(starts))
 
         # A table counts a cut region by its share f; instead it is to count by f², f⁴ or f⁶.
-        rows, total, extra, square, fourth, sixth = (
+        total, fourth, sixth = (
             table.sums(starts, stops) + added((f**power - f) * part[cuts.region])
             for table, part, power in zip(self._tables, self._whole, _POWERS, strict=True)
         )
-        # Σ f h: a region inside has f = 1 and h = H, which its table counts; a cut one has its own h.
-        mixed = self._tables[0].sums(starts, stops) + added(f * (cuts.weights - self._whole[0][cuts.region]))
-        own = np.maximum(self._local.sums(starts, stops) + rows - 2 * mixed, 0.0)
+        local_part = self._local.sums(starts, stops)
+        second = np.maximum(local_part + total, 0.0)
         if self._filter is None:
             b = f * self._totals.weight[cuts.region]
-            for p, sums, power in ((4, fourth, 4), (6, sixth, 5)):
+            for p, sums, which in ((4, fourth, 1), (6, sixth, 2)):
                 parts = cuts.cells * (1 - b) ** p + (size - cuts.cells) * b**p
                 parts = parts * cumulant(self.scales[0], p) + b**p * cumulant(self.scales[1], p)
-                sums += added(parts - f**p * self._whole[power][cuts.region])
+                sums += added(parts - f**p * self._whole[which][cuts.region])
         else:
             # The cells' own part is taken for as many equal draws as there are cells, a little blurred.
-            draws = np.maximum((stops - starts).prod(axis=1) - 1.0, 0.0) + self._draws
-            share = own / self._v1
+            inside = volume + added((f - 1) * cuts.cells)
+            share = np.maximum(local_part / self._v1 - inside, 0.0)
+            draws = np.maximum(volume - 1.0, 0.0) + self._draws
             fourth += cumulant(self.scales[0], 4) * share**2 / draws
             sixth += cumulant(self.scales[0], 6) * share**3 / draws**2
-        waves = 16 * self._v1 * added(self._open[cuts.region] * size * (f * (1 - f)) ** 3)
-        bent = self._leaning.sums(starts, stops) ** 2
-        second = own + total + _largest(extra, square) + LEANING * bent + OPEN * waves
         if not self._linear:
-            moved = self._moved.sums(starts, stops)
-            second = second + self._doubt(moved, (stops - starts).prod(axis=1).astype(np.float64))
+            second = second + self._doubt(self._moved.sums(starts, stops), volume)
+        if self._flow is not None and self._sorted is not None:
+            second = second + self._sorted.variance * self._flow.sums(starts, stops) ** 2
         some = (stops > starts).all(axis=1)  # where nothing is asked, tables leave rounding errors
         return Moments(*(np.where(some, np.maximum(part, 0.0), 0.0) for part in (second, fourth, sixth)))
 
@@ -314,35 +303,29 @@ class RegionEstimate:
         present = np.abs(shares) > 1e-9 * max(1e-300, float(np.abs(shares).max()))
         noise = self._v1 * float((cells**2).sum()) + self._v2 * float((regions**2).sum())
         half, how = weighted_half_width(unit, shares[present], multiples[present], rest, level)
-        if self.estimator == "mmse":
-            posterior = self._posterior(weights) + rest
-            half *= (posterior / (noise + rest)) ** 0.5 if noise + rest > 0 else 1.0
-            return value, posterior, half, how
-        return value, noise + rest, half, how
+        variance = noise + rest if self.estimator == "least-squares" else self._posterior(weights) + rest
+        if noise + rest > 0 and not self._linear:
+            half *= (variance / (noise + rest)) ** 0.5
+        return value, variance, half, how
 
     def shares(self, weights: FloatArray) -> tuple[FloatArray, FloatArray, float]:
         """Return how often an answer holds each cell's and each region's noise, and its other variance.
 
-        These are Fᵀ P q + f (1 − b) and f b. With the printed reference, or MMSE, they are those of the
-        linear estimate close to it.
+        These are F q − f b and f b. With the printed reference, or MMSE, they are those of the linear
+        estimate close to it.
         """
-        regions, totals = self.regions, self._totals
-        f = regions.sums(weights) / regions.sizes
-        centred = regions.centred(weights)
-        b = f * totals.weight
-        energy = regions.sums(centred**2)
-        extra = f**2 * totals.extra
-        rest = float(_largest(extra.sum(keepdims=True), (extra**2).sum(keepdims=True))[0])
+        regions, b = self.regions, self.regions.sums(weights) / self.regions.sizes * self._totals.weight
+        rest = 0.0
         if not self._linear:
             moved = float((weights * (self._noisy - self.cells)).sum())
-            rest += float(self._doubt(np.array([moved]), np.array([(weights**2).sum()]))[0])
-        rest += LEANING * float((weights * self.lean).sum()) ** 2
-        rest += OPEN * 16 * self._v1 * float((self._open * energy**3 / regions.sizes**2).sum())
+            rest += float(self._doubt(np.array(moved), np.array((weights**2).sum())))
         if self._filter is None:
-            return centred + (f - b)[regions.labels], b, rest
-        rest += float((centred**2 * self._filter.model).sum())
-        own = self._filter.apply_transposed(regions, centred) * np.sqrt(self._settled)[regions.labels]
-        return own + (f - b)[regions.labels], b, rest
+            return weights - b[regions.labels], b, rest
+        rest += reference.energy(self._filter.model, weights)
+        if self._sorted is not None:
+            flowed = float((weights * self._sorted.field).sum()) - float((b * self._sorted.sums).sum())
+            rest += self._sorted.variance * flowed**2
+        return self._filter.apply(weights) - b[regions.labels], b, rest
 
     def _doubt(self, moved: FloatArray, squares: FloatArray) -> FloatArray:
         """Return what is added to a variance where an answer is far from the plain sum of the noisy cells.
@@ -356,19 +339,12 @@ class RegionEstimate:
     def _posterior(self, weights: FloatArray) -> float:
         """Return the noise's part of the variance of an MMSE answer."""
         regions = self.regions
-        f, centred = regions.sums(weights) / regions.sizes, regions.centred(weights)
+        f = regions.sums(weights) / regions.sizes
         if self._filter is None:
-            own = float((self._removed.cell * regions.sums(centred**2)).sum())
+            own = float((self._removed.cell * regions.sums(regions.centred(weights) ** 2)).sum())
         else:
-            taken = self._filter.apply_transposed(regions, centred) ** 2
-            own = self._v1 * float((self._settled * regions.sums(taken)).sum())
+            own = self._v1 * float((self._filter.apply(regions.centred(weights)) ** 2).sum())
         return own + float((f**2 * self._totals.variance).sum())
-
-
-def _largest(total: FloatArray, squares: FloatArray) -> FloatArray:
-    """Return Σ e²/Σ e: a part that does not add up, since what one region has more another has less."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(total > 1e-6 * np.sqrt(np.maximum(squares, 0.0)) + 1e-9, squares / total, 0.0)
 
 
 def _check_level(level: float) -> None:

@@ -1,16 +1,20 @@
 """Neighbourhood reference: what a cell's neighbours in its region say about it (ISPE, section 4.1).
 
 The paper takes neighbours for further observations of the cell itself ("printed"). That halves the error
-where neighbours are alike and triples it where they are not. "weighted" lets them earn their weight: with m
-the mean of a cell's k neighbours (next to it along an axis, in the same region) and v1 the cell noise's
-variance, the mean of (y − m)² − v1(1 + 1/k) estimates τ², the mean square by which a cell differs from its
-neighbours; so m has the weight 1/(τ² + v1/k) beside the cell's own 1/v1.
+where neighbours are alike and triples it where they are not. "weighted" lets them earn their weight. With
+k = 2d and v1 the cell noise's variance, the mean m of a cell's k neighbours, that miss it by τ² in the mean
+square, is best given the weight k w, w = v1/(k τ² + (k + 1) v1). By the same reasoning a difference of two
+neighbours is noise with the share ρ = (k + 1) w (see ``sorting``, where ρ is found), so w = ρ/(k + 1).
+
+The filter is F = I − Σ_e w_e (e_i − e_j)(e_i − e_j)ᵀ over the pairs e = (i, j) of neighbours. It is
+symmetric, and rows and columns add up to one: sums over regions stay, and those over ranges change only by
+what flows through their borders.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
 
@@ -18,70 +22,66 @@ from dpcli.estimate.ispe.laws import discrete_sum
 from dpcli.estimate.ispe.regions import Regions, along
 from dpcli.strategy.axis import FloatArray
 
-POOLED = 20
-"""How many cells the τ² of the whole grid counts for beside a region's own."""
 _POINTS, _CHUNK = 257, 1 << 12
 
 
-class Filter(NamedTuple):
-    """x̃_i = own_i y_i + share_i Σ y_j over the neighbours j of a cell i; a cell's weights add up to one."""
+class Filter:
+    """x̃_i = y_i − Σ w_ij (y_i − y_j); ``weights[axis]`` holds w of each cell and the next along an axis."""
 
-    own: FloatArray
-    share: FloatArray
-    neighbours: FloatArray
-    """How many neighbours each cell has."""
-    model: FloatArray
-    """The variance (1 − own)² τ² of what the neighbours miss."""
-    spread: float
-    """τ² of the whole grid."""
+    def __init__(self, weights: Sequence[FloatArray], model: Sequence[FloatArray]) -> None:
+        self.weights = weights
+        self.model = model
+        """For each pair the part k w² τ² = v1 ρ(1 − ρ)/(k + 1) that neighbours miss."""
 
-    def apply(self, regions: Regions, values: FloatArray) -> FloatArray:
-        """Return the filtered values."""
-        return self.own * values + self.share * neighbour_sums(regions, values)
-
-    def apply_transposed(self, regions: Regions, values: FloatArray) -> FloatArray:
-        """Return how much each cell's noise counts in Σ values_i x̃_i."""
-        return self.own * values + neighbour_sums(regions, self.share * values)
+    def apply(self, values: FloatArray) -> FloatArray:
+        """Return the filtered values; F is symmetric, so these are also how much each cell counts in them."""
+        return values - flow(self.weights, values)
 
 
-def neighbour_sums(regions: Regions, values: FloatArray) -> FloatArray:
-    """Return for each cell the sum over its neighbours in its region."""
-    total = np.zeros(regions.shape)
-    for axis in range(values.ndim):
+def flow(weights: Sequence[FloatArray], values: FloatArray) -> FloatArray:
+    """Return Σ_j w_ij (v_i − v_j) for each cell i: what flows out of it."""
+    total = np.zeros(values.shape)
+    for axis, weight in enumerate(weights):
         before, after = along(values.ndim, axis)
-        joined = regions.joined(axis)
-        total[before] += joined * values[after]
-        total[after] += joined * values[before]
+        part = weight * (values[before] - values[after])
+        total[before] += part
+        total[after] -= part
     return total
 
 
-def weighted(regions: Regions, noisy: FloatArray, variance: float) -> Filter:
-    """Return the filter whose neighbours have the weight that they earn."""
-    neighbours, tau2, spread = _spread(regions, noisy, variance)
-    k = np.maximum(neighbours, 1)
-    precision = np.where(neighbours > 0, 1 / (tau2 + variance / k), 0.0)
-    own = 1 / (1 + variance * precision)
-    return Filter(own, (1 - own) / k, neighbours, (1 - own) ** 2 * tau2, spread)
+def degrees(weights: Sequence[FloatArray], power: int) -> FloatArray:
+    """Return Σ_j w_ij^power for each cell i."""
+    total = np.zeros([m + (k == 0) for k, m in enumerate(weights[0].shape)])
+    for axis, weight in enumerate(weights):
+        before, after = along(total.ndim, axis)
+        total[before] += weight**power
+        total[after] += weight**power
+    return total
 
 
-def even(regions: Regions, noisy: FloatArray, variance: float) -> Filter:
+def energy(weights: Sequence[FloatArray], values: FloatArray) -> float:
+    """Return Σ w_ij (v_i − v_j)² over all pairs."""
+    total = 0.0
+    for axis, weight in enumerate(weights):
+        before, after = along(values.ndim, axis)
+        total += float((weight * (values[before] - values[after]) ** 2).sum())
+    return total
+
+
+def weighted(regions: Regions, shares: Sequence[FloatArray], variance: float) -> Filter:
+    """Return the filter whose neighbours have the weight that they earn, from the shares ρ of noise."""
+    k = 2 * len(regions.shape)
+    inner = [share * regions.joined(axis) for axis, share in enumerate(shares)]
+    return Filter(
+        [share / (k + 1) for share in inner], [variance * share * (1 - share) / (k + 1) for share in inner]
+    )
+
+
+def even(regions: Regions) -> Filter:
     """Return the filter that is close to the printed reference: a cell and its neighbours count the same."""
-    neighbours, tau2, spread = _spread(regions, noisy, variance)
-    own = 1 / (1 + neighbours)
-    return Filter(own, own * (neighbours > 0), neighbours, (1 - own) ** 2 * tau2, spread)
-
-
-def _spread(regions: Regions, noisy: FloatArray, variance: float) -> tuple[FloatArray, FloatArray, float]:
-    """Return each cell's number of neighbours and τ², and τ² of the whole grid."""
-    neighbours = neighbour_sums(regions, np.ones(regions.shape))
-    some = neighbours > 0
-    k = np.maximum(neighbours, 1)
-    excess = (noisy - neighbour_sums(regions, noisy) / k) ** 2 - variance * (1 + 1 / k)
-    excess = np.where(some, excess, 0.0)
-    spread = max(0.0, float(excess.sum()) / max(1, int(some.sum())))
-    cells = regions.sums(some.astype(np.float64))
-    tau2 = np.maximum(0.0, (regions.sums(excess) + POOLED * spread) / (cells + POOLED))
-    return neighbours, tau2[regions.labels], spread
+    k = 2 * len(regions.shape)
+    joined = [regions.joined(axis).astype(np.float64) for axis in range(len(regions.shape))]
+    return Filter([each / (k + 1) for each in joined], [np.zeros(each.shape) for each in joined])
 
 
 def printed(

@@ -38,12 +38,11 @@ class SummedArea:
 
 
 class Cuts(NamedTuple):
-    """Regions that boxes cut: which box, which region, how many of its cells lie inside, their weights."""
+    """Regions that boxes cut: which box, which region, how many of its cells lie inside."""
 
     box: NDArray[np.intp]
     region: NDArray[np.intp]
     cells: NDArray[np.intp]
-    weights: FloatArray
 
 
 def added_up(place: NDArray[Any], values: FloatArray, length: int) -> FloatArray:
@@ -117,38 +116,34 @@ class Regions:
         return int(sparse.csgraph.connected_components(graph, directed=False)[0]) == len(self)
 
     @cached_property
-    def _members(self) -> tuple[NDArray[np.int32], list[NDArray[np.int32]], NDArray[np.intp]]:
-        """The cells in the order of their regions, where they are, and where each region starts."""
+    def _members(self) -> tuple[list[NDArray[np.int32]], NDArray[np.intp]]:
+        """Where the cells are, in the order of their regions, and where each region starts."""
         order = np.argsort(self.flat, kind="stable")
         places = [place.astype(np.int32) for place in np.unravel_index(order, self.shape)]
-        return order.astype(np.int32), places, np.append(0, np.cumsum(self.sizes))
+        return places, np.append(0, np.cumsum(self.sizes))
 
-    def cuts(self, starts: IntArray, stops: IntArray, weights: FloatArray) -> Cuts:
-        """Return the regions that lie partly in each box, with the sums of a weight over those parts.
+    def cuts(self, starts: IntArray, stops: IntArray) -> Cuts:
+        """Return the regions that lie partly in each box.
 
         A connected region is cut if and only if some face of the box runs through it, so only the faces are
         looked at, and then the cells of the cut regions, or those of the box if they are fewer.
         """
-        flat = weights.reshape(-1)
-        found = [self._cut(start, stop, flat, weights) for start, stop in zip(starts, stops, strict=True)]
-        box = np.repeat(np.arange(len(found)), [len(region) for region, _, _ in found])
+        found = [self._cut(start, stop) for start, stop in zip(starts, stops, strict=True)]
+        box = np.repeat(np.arange(len(found)), [len(region) for region, _ in found])
         if not found:
-            return Cuts(box, np.zeros(0, np.intp), np.zeros(0, np.intp), np.zeros(0))
+            return Cuts(box, np.zeros(0, np.intp), np.zeros(0, np.intp))
         return Cuts(box, *(np.concatenate(column) for column in zip(*found, strict=True)))
 
-    def _cut(
-        self, start: IntArray, stop: IntArray, flat: FloatArray, weights: FloatArray
-    ) -> tuple[NDArray[np.intp], NDArray[np.intp], FloatArray]:
+    def _cut(self, start: IntArray, stop: IntArray) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         box = tuple(slice(int(a), int(b)) for a, b in zip(start, stop, strict=True))
         volume = int(np.prod(np.maximum(stop - start, 0)))
         region = self._faces(box) if self.connected else None
         if region is not None and int(self.sizes[region].sum()) < volume:
-            return self._gathered(region, start, stop, flat)
-        inside = self.labels[box].reshape(-1)
-        cells = np.bincount(inside, minlength=len(self))
+            return self._gathered(region, start, stop)
+        cells = np.bincount(self.labels[box].reshape(-1), minlength=len(self))
         if region is None:
             region = np.flatnonzero((cells > 0) & (cells < self.sizes))
-        return region, cells[region], added_up(inside, weights[box].reshape(-1), len(self))[region]
+        return region, cells[region]
 
     def _faces(self, box: Places) -> NDArray[np.intp]:
         """Return the regions that go on beyond a box."""
@@ -162,9 +157,9 @@ class Regions:
         return np.unique(np.concatenate(through)).astype(np.intp) if through else np.zeros(0, np.intp)
 
     def _gathered(
-        self, region: NDArray[np.intp], start: IntArray, stop: IntArray, flat: FloatArray
-    ) -> tuple[NDArray[np.intp], NDArray[np.intp], FloatArray]:
-        order, places, first = self._members
+        self, region: NDArray[np.intp], start: IntArray, stop: IntArray
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        places, first = self._members
         size = self.sizes[region]
         index = np.repeat(first[region] - (np.cumsum(size) - size), size) + np.arange(int(size.sum()))
         inside = np.ones(len(index), np.bool_)
@@ -172,5 +167,4 @@ class Regions:
             here = place[index]
             inside &= (here >= a) & (here < b)
         number = np.repeat(np.arange(len(region)), size)[inside]
-        kept = flat[order[index[inside]]]
-        return region, np.bincount(number, minlength=len(region)), added_up(number, kept, len(region))
+        return region, np.bincount(number, minlength=len(region))

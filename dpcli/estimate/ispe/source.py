@@ -11,6 +11,7 @@ from dpcli.estimate.answer import Answers
 from dpcli.estimate.cube import Asked
 from dpcli.estimate.errors import Errors
 from dpcli.estimate.ispe.estimate import Estimator, Reference, RegionEstimate
+from dpcli.partition.axes import Neighbourhood
 from dpcli.query.batch import Batch
 from dpcli.release.file import Release
 from dpcli.strategy.axis import FloatArray
@@ -37,6 +38,7 @@ class RegionSource:
             metadata.noise.scale,
             metadata.regions.scale,
             *self._choice,
+            groups=Neighbourhood.of(self.release.domain).groups,
         )
 
     def answers(self, asked: Sequence[Asked], level: float) -> list[Answers]:
