@@ -111,7 +111,7 @@ def release(
         made: dict[str, Made] = {}
         paid: dict[str, Debit] = {}
         if seed is None:
-            made |= recovered(plan, paths, ledger, resume=resume, replace=exists == "replace")
+            made |= recovered(plan, paths, ledger, [spec.name for spec in todo], resume=resume)
             todo = [spec for spec in todo if spec.name not in made]
             paid = paid_for(plan, todo, ledger)
         made |= run.make([spec for spec in todo if spec.name in paid or not resume], paid)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -22,14 +23,14 @@ Made = tuple[Status, str | None]
 
 
 def recovered(
-    plan: Plan, paths: Mapping[str, Path], ledger: Ledger, *, resume: bool, replace: bool
+    plan: Plan, paths: Mapping[str, Path], ledger: Ledger, todo: Sequence[str], *, resume: bool
 ) -> dict[str, Made]:
     """Give files their names that the ledger has as released, but that a kill left under a temporary one.
 
     Such a file is complete, and the ledger has the digest of its content: it is the one draw that its debit
-    has paid for, and it is never removed. Without ``resume`` it is an ``OutputError`` that it is there, for
-    to go on would spend again. All other leftovers are removed: what was drawn for a debit and not published
-    must not lie about when the debit is drawn for again.
+    has paid for, and it is never removed. If its release is ``todo``, and without ``resume``, it is an
+    ``OutputError`` that it is there, for to go on would spend again. All other leftovers are removed: what
+    was drawn for a debit and not published must not lie about when the debit is drawn for again.
     """
     own = [debit for debit in ledger.debits(plan.dataset) if debit.plan_digest == plan.digest()]
     published: dict[str | None, Debit] = {
@@ -40,19 +41,24 @@ def recovered(
         for part in leftovers(path):
             debit = published.get(_content(part))
             try:
-                if debit is None or debit.release != name:
+                if debit is None or debit.release != name or _same_file(part, path):
                     part.unlink(missing_ok=True)
-                elif not resume:
+                elif name in todo and not resume:
                     raise OutputError(
                         f"Release '{name}' was made by an earlier run, and only lacks its name. Give it that"
                         f" with --resume, or remove {part} and spend again."
                     )
-                elif name not in done and (replace or not path.exists()):
-                    appear(part, path, replace=replace)
+                elif name in todo and name not in done:
+                    appear(part, path, replace=path.exists())
                     done[name] = "recovered", debit.release_id
             except OSError as error:
                 raise OutputError(cannot_write(path, error)) from error
     return done
+
+
+def _same_file(part: Path, path: Path) -> bool:
+    """Whether a file has its name already, and its temporary one too: a kill came between."""
+    return path.exists() and os.path.samefile(part, path)
 
 
 def forgotten(debits: Iterable[Debit]) -> None:

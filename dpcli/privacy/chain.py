@@ -27,6 +27,16 @@ from dpcli.privacy.entry import START, Entry, canonical, checked, seal
 from dpcli.privacy.formats import Format, format_of, make_tables, take_old_tables
 
 BUSY_SECONDS = 60
+_UNREACHABLE = (
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_PROTOCOL,
+)
+"""What SQLite says of a disk, not of a file's content."""
 Clock = Callable[[], dt.datetime]
 
 
@@ -141,7 +151,7 @@ class Chain:
             reason = str(error)
             if isinstance(error, UnicodeDecodeError) or not reason.isprintable():  # it quotes damaged bytes
                 reason = "database disk image is malformed"
-            damaged = code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or "malformed" in reason
+            damaged = isinstance(error, sqlite3.DatabaseError) and (code or 0) & 0xFF not in _UNREACHABLE
             raise (LedgerError if damaged else OutputError)(
                 f"The ledger {self.path} cannot be used ({reason}). Check that it is a dpcli ledger and that"
                 " its folder can be written, or name another with --ledger."
@@ -188,7 +198,7 @@ class Chain:
         if form == "empty":
             return entries
         rows = database.execute("SELECT number, time, kind, body, digest FROM entries ORDER BY number")
-        for number, *fields in rows:
+        for number, *fields in rows.fetchall():
             entry = checked(entries[-1] if entries else None, number, *fields)
             if entry is None:
                 place = len(entries) + 1

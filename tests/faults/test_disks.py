@@ -126,7 +126,8 @@ class TestReadOnly:
         assert {name: (folder / name).read_bytes() for name in names(folder)} == before
         assert not output.exists()
         for command in ("show", "verify"):  # what it says can still be read
-            assert own_mounts.run(tmp_path, "ledger", command, "--ledger", book)["code"] == 0
+            there = 0 if used or command == "show" else 5
+            assert own_mounts.run(tmp_path, "ledger", command, "--ledger", book)["code"] == there
         assert len(sound(Ledger(book), tmp_path)) == used
 
     def test_the_ledger_alone(
@@ -285,7 +286,7 @@ class TestFullForTheLedger:
         assert not [name for name in names(tmp_path) if name.endswith(".part")]
         assert driver.run(tmp_path, *release(output))["code"] == 0
         assert len(sound(ledger)) == 1
-        assert ledger.spent("town") == 2
+        assert ledger.spent("town") == 1  # the debit that was not settled has paid for it
 
     @pytest.mark.parametrize("place", [RESERVE, SETTLE], ids=["reserve", "settle"])
     def test_the_disk_is_full(
