@@ -10,7 +10,6 @@ import pytest
 from dpcli.data.domain import Domain
 from dpcli.estimate.average import averages, bounds
 from dpcli.estimate.cube import CubeNoise
-from dpcli.estimate.errors import errors
 from dpcli.mechanisms import strategy_of
 from dpcli.query.batch import batches, grouped
 from dpcli.query.parse import parse_condition
@@ -39,7 +38,7 @@ def test_the_interval_is_the_ratios_that_are_not_ruled_out(
     )
     ratios = np.linspace(least, greatest, 801)
     tilted = [batch.weighted(0, np.where(np.isnan(NUMBERS), 0, NUMBERS - r)) for r in ratios]
-    half = np.array([errors(each, CubeNoise(strategy, scale), level).half[0] for each in tilted])
+    half = np.array([CubeNoise(strategy, scale).errors(each, level).half[0] for each in tilted])
     possible = ratios[np.abs(total - ratios * count) <= half]
     step = 2 * (ratios[1] - ratios[0])
     assert found.value[0] == pytest.approx(total / count)
