@@ -10,6 +10,7 @@ from dpcli.errors import UsageError
 
 if TYPE_CHECKING:
     from dpcli.estimate.table import Table
+    from dpcli.plan.advice import Advice
     from dpcli.plan.explain import Prospect
     from dpcli.plan.forecast import Forecast
     from dpcli.plan.schema import Plan
@@ -65,6 +66,14 @@ def explain(plan: Plan | str | Path) -> tuple[list[Prospect], list[str]]:
 
     prospects = explain(load_plan(plan) if isinstance(plan, (str, Path)) else plan)
     return prospects, verdict(prospects)
+
+
+def advise(plan: Plan | str | Path) -> tuple[list[Advice], list[str]]:
+    """Return what to expect of other shares for the releases by ispe of a plan, and which one is best."""
+    from dpcli.plan.advice import advise, best_shares
+
+    advice = advise(load_plan(plan) if isinstance(plan, (str, Path)) else plan)
+    return advice, best_shares(advice)
 
 
 def release(

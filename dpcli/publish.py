@@ -35,6 +35,7 @@ from dpcli.privacy.noise import Keystream
 from dpcli.progress import Progress, Reporter, Silent
 from dpcli.recovery import Made, Status, forgotten, paid_for, recovered
 from dpcli.release.file import Regions, Release, write_release
+from dpcli.release.guarantee import sentences
 from dpcli.release.metadata import Metadata
 from dpcli.release.target import IfExists, existing, targets
 from dpcli.strategy.large import inverse_in_place, is_large
@@ -247,6 +248,7 @@ class _Run:
             regions = self._regions(spec, claim, cells, probe)
             number = len(regions.counts)
             claim = claim.model_copy(update={"regions": claim.regions.model_copy(update={"number": number})})
+            claim = claim.model_copy(update={"guarantee": sentences(claim)})
             blocks = iter([cells])
 
         def settle(complete: Metadata) -> None:

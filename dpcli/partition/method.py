@@ -25,6 +25,9 @@ THRESHOLD = 6.0
 THRESHOLD_IN_NOISE = 0.65
 """ξ by default, in standard deviations of a cell's noise: close to the paper's ξ = 6 at α1 = 0.15."""
 
+LEAST_THRESHOLD = 1e-9
+"""ξ where there is next to no noise: equal cells are alike."""
+
 
 @dataclass(frozen=True)
 class Partitioning:
@@ -73,7 +76,7 @@ class Partitioning:
         return grow(
             smoothed,
             criterion=self.criterion,
-            threshold=self.threshold * (noise_sd if self.in_noise else 1),
+            threshold=max(self.threshold * noise_sd, LEAST_THRESHOLD) if self.in_noise else self.threshold,
             distance=self.distance,
             groups=neighbourhood.groups,
         )

@@ -93,7 +93,7 @@ def check(
         if size > max(3, longest):
             raise ValueError(
                 f"a smoothing window of {size} is larger than axis {axis}, which has {longest} categories in"
-                f" a row; choose a size of at most {max(3, longest - 1 + longest % 2)}"
+                f" a row; choose a window of at most {max(3, longest - 1 + longest % 2)}"
             )
 
 

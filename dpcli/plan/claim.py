@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from fractions import Fraction
 
 from dpcli import __version__
 from dpcli.data.domain import Domain
@@ -25,8 +26,7 @@ def claim_of(
     scale = scale_for(strategy, cells, promise.neighbors, promise.rows_per_person)
     regions = None
     if spec.mechanism == "ispe":
-        rest = scale_for(Partition, epsilon - cells, promise.neighbors, promise.rows_per_person)
-        regions = MeasuredRegions(scale=rest)  # how many there will be is not known yet
+        regions = MeasuredRegions(scale=_region_scale(plan, spec))  # how many is not known yet
     claim = Metadata(
         id=release_id,
         tool=f"dpcli {__version__}",
@@ -66,4 +66,11 @@ def made_as_planned(plan: Plan, spec: CubeRelease, claim: Metadata) -> bool:
         and (claim.privacy.epsilon, claim.privacy.neighbors) == (plan.shares()[spec.name], promise.neighbors)
         and (claim.privacy.rows_per_person, claim.privacy.unit)
         == (promise.rows_per_person, unit.column if unit else None)
+        and (claim.regions is None or claim.regions.scale == _region_scale(plan, spec))
     )
+
+
+def _region_scale(plan: Plan, spec: CubeRelease) -> Fraction:
+    """Return the noise on ispe's regions, for what epsilon its cells leave."""
+    rest = plan.shares()[spec.name] - plan.cell_epsilon(spec)
+    return scale_for(Partition, rest, plan.privacy.neighbors, plan.privacy.rows_per_person)

@@ -169,7 +169,8 @@ class CubeRelease(Strict):
         for option in ("direct", "branching", "levels", "split", "workload", "ispe"):
             takers = [name for name, options in OPTIONS.items() if option in options]
             if getattr(self, option) is not None and self.mechanism not in takers:
-                found.append(((option,), f"goes with {listed(takers)}, not with {self.mechanism}"))
+                text = f"goes with {listed(takers)}, not with {self.mechanism}"
+                found.append(((option,), f"{text}; leave it out, or write mechanism: {takers[0]}"))
         if isinstance(self.direct, tuple):
             for name in self.direct:
                 if name not in self.cube:
@@ -180,7 +181,10 @@ class CubeRelease(Strict):
             found.append((("refine",), f"threshold goes with privelet, not with {self.mechanism}"))
         for place, name in enumerate(self.cube):
             if self.mechanism == "ispe" and name.casefold() in ISPE_COLUMNS:
-                text = f"ispe's file has a column '{name}' of its own; rename the column in the table"
+                text = (
+                    f"ispe's file has a column '{name}' of its own; rename the column in the table, or choose"
+                    " another mechanism"
+                )
                 found.append((("cube", place), text))
         if self.parallel is not None and self.where is None:
             found.append(

@@ -16,6 +16,7 @@ from dpcli.query.parse import parse_condition
 from dpcli.strategy.identity import Identity
 from dpcli.strategy.kronecker import BLOCK_CELLS, Strategy
 from dpcli.strategy.large import is_large
+from dpcli.strategy.partition import Partition
 from dpcli.strategy.workloads import ListedWorkload
 
 
@@ -33,7 +34,12 @@ def design(plan: Plan, spec: CubeRelease) -> tuple[Domain, Strategy]:
         )
     weight = prod(int(axis.weights.max()) for axis in strategy.inner)
     epsilon, privacy = plan.cell_epsilon(spec), plan.privacy
-    if scale_for(strategy, epsilon, privacy.neighbors, privacy.rows_per_person) * weight > WIDEST_SCALE:
+    rest = plan.shares()[spec.name] - epsilon  # for ispe's regions
+    scale = scale_for(strategy, epsilon, privacy.neighbors, privacy.rows_per_person) * weight
+    if rest:
+        scale = max(scale, scale_for(Partition, rest, privacy.neighbors, privacy.rows_per_person))
+        epsilon = min(epsilon, rest)
+    if scale > WIDEST_SCALE:
         less = "mechanism: laplace, or " if spec.mechanism != "laplace" else ""
         fewer = "a smaller max_rows, or " if privacy.rows_per_person > 1 else ""
         raise PlanError(

@@ -24,6 +24,12 @@ from dpcli.strategy.workloads import ListedWorkload, RandomWorkload, Workload
 WRITE_NS = 75
 TRANSFORM_NS = {"identity": 0, "haar": 25, "nominal": 35, "tree": 30, "optimized": 200}
 """Rough: nanoseconds a cell to draw and write, and a coefficient to transform along an axis and back."""
+GROW_NS, GROW_BYTES = 600, 100
+"""Rough: what a cell takes besides, to grow ispe's regions."""
+
+
+REGIONS = "; then regions"
+"""What ispe measures besides its cells."""
 
 
 @dataclass(frozen=True)
@@ -60,14 +66,17 @@ class Prospect:
     @property
     def memory(self) -> int:
         """An estimate in MB, besides 16 bytes for every distinct cell of the table."""
-        return round(250 + working_memory(self.strategy.reordered(self.strategy.identity_first())) / 1e6)
+        cells = working_memory(self.strategy.reordered(self.strategy.identity_first()))
+        grown = GROW_BYTES * prod(self.strategy.shape) if self.mechanism == "ispe" else 0
+        return round(250 + (cells + grown) / 1e6)
 
     @property
     def seconds(self) -> float:
         """An estimate, besides reading and counting the table."""
         cells = prod(self.strategy.shape)
         transforms = sum(TRANSFORM_NS[axis.kind] * axis.rows / axis.size for axis in self.strategy.axes)
-        return round(0.3 + cells * (WRITE_NS + transforms) / 1e9, 1)
+        grown = GROW_NS if self.mechanism == "ispe" else 0
+        return round(0.3 + cells * (WRITE_NS + transforms + grown) / 1e9, 1)
 
 
 def explain(plan: Plan) -> list[Prospect]:
@@ -97,8 +106,11 @@ def verdict(prospects: list[Prospect]) -> list[str]:
                 f"{best.mechanism} would be best: its mean variance is {times:.3g} times lower than that of"
                 f" {planned.mechanism}, which is planned, at the same epsilon"
             )
+        if planned.mechanism == "ispe":
+            text += ". Of ispe only the cells are counted here: what its regions gain depends on the data"
         sentences.append(
-            f"Release '{name}': {text}. It measures {best.measures}. Its worst query: {best.worst_query}."
+            f"Release '{name}': {text}. {best.mechanism} measures {best.measures}. Its worst query:"
+            f" {best.worst_query}."
         )
     return sentences
 
@@ -108,9 +120,11 @@ def _prospect(plan: Plan, spec: CubeRelease, mechanism: str) -> Prospect:
     domain = plan.domain_of(spec)
     asked = options_of(plan, spec, domain)
     taken = {name: getattr(asked, name) for name in (*OPTIONS[mechanism], "scale_per_norm")}
+    epsilon = plan.shares()[spec.name]
+    if mechanism != "ispe":  # which alone keeps some of epsilon for another measurement
+        taken["scale_per_norm"] *= float(spec.cell_share)
     strategy = strategy_of(mechanism, domain, Options(**taken))
     workload = workload_of(domain, asked)
-    epsilon = plan.shares()[spec.name]
     cells = plan.cell_epsilon(spec) if mechanism == "ispe" else epsilon
     scale = scale_for(strategy, cells, plan.privacy.neighbors, plan.privacy.rows_per_person)
     worst, query = worst_query(workload, strategy, domain, _conditions(spec, domain))
@@ -120,7 +134,7 @@ def _prospect(plan: Plan, spec: CubeRelease, mechanism: str) -> Prospect:
         mechanism=mechanism,
         planned=mechanism == spec.mechanism,
         strategy=strategy,
-        measures=strategy.summary(domain.names),
+        measures=strategy.summary(domain.names) + (REGIONS if mechanism == "ispe" else ""),
         epsilon=epsilon,
         scale=scale,
         rmse=sqrt(unit * workload.expected(strategy.axes)),

@@ -16,7 +16,7 @@ from dpcli.data.hierarchy import Hierarchy
 from dpcli.errors import PlanError, did_you_mean, listed
 from dpcli.plan.ispe import Ispe
 from dpcli.plan.located import Located, read_yaml
-from dpcli.plan.promise import PeriodBudget, Privacy, PrivacyUnit
+from dpcli.plan.promise import PeriodBudget, Privacy, PrivacyUnit, shown
 from dpcli.plan.schema import CubeRelease, InconsistentPlanError, Path, Plan, Problem
 
 __all__ = ["Located", "load_plan", "parse_plan", "read_yaml"]
@@ -155,7 +155,7 @@ def _problems(details: ErrorDetails) -> Iterator[Problem]:
         choices = re.findall(r"'([^']*)'", context["expected"])
         yield (
             path,
-            f"{_shown(given)} is not a choice.{_near(given, choices)} Choose one of: {listed(choices)}",
+            f"{shown(given)} is not a choice.{_near(given, choices)} Choose one of: {listed(choices)}",
         )
     else:
         yield path, _in_words(kind, given, context) or details["msg"]
@@ -166,35 +166,35 @@ def _in_words(kind: str, given: Any, context: Mapping[str, Any]) -> str:
     if kind == "missing":
         return "this key is missing"
     if kind in ("model_type", "dict_type"):
-        return f"must be a mapping of keys to values, not {_shown(given)}"
+        return f"must be a mapping of keys to values, not {shown(given)}"
     if kind in ("tuple_type", "list_type"):
-        return f"must be a list such as [a, b], not {_shown(given)}"
+        return f"must be a list such as [a, b], not {shown(given)}"
     if kind == "too_long":
         return f"must have {context['max_length']} entries, not {context['actual_length']}"
     if kind in ("too_short", "string_too_short"):
         return "must not be empty"
     if kind.startswith("int_"):
-        return f"must be a whole number, not {_shown(given)}"
+        return f"must be a whole number, not {shown(given)}"
     if kind == "greater_than_equal":
-        return f"must be at least {context['ge']}, not {_shown(given)}"
+        return f"must be at least {context['ge']}, not {shown(given)}"
     if kind == "less_than_equal":
-        return f"must be at most {context['le']}, not {_shown(given)}"
+        return f"must be at most {context['le']}, not {shown(given)}"
     if kind.startswith("string_"):
-        return f"must be text, not {_shown(given)}"
+        return f"must be text, not {shown(given)}"
     return ""
 
 
 def _kind_problem(path: Path, given: Any) -> Problem:
     """Say what is wrong with an attribute whose kind can't be told."""
     if not isinstance(given, Mapping):
-        return path, f"must be a mapping such as {{kind: ordinal, range: [0, 100]}}, not {_shown(given)}"
+        return path, f"must be a mapping such as {{kind: ordinal, range: [0, 100]}}, not {shown(given)}"
     if "kind" not in given:
         return (*path, "kind"), f"this key is missing. Choose one of: {listed(KINDS)}"
     kind = given["kind"]
     return (
         *path,
         "kind",
-    ), f"{_shown(kind)} is not a kind.{_near(kind, KINDS)} Choose one of: {listed(KINDS)}"
+    ), f"{shown(kind)} is not a kind.{_near(kind, KINDS)} Choose one of: {listed(KINDS)}"
 
 
 def _allowed_keys(loc: Path) -> list[str]:
@@ -218,13 +218,3 @@ def _unknown_key(path: Path, allowed: list[str]) -> str:
 
 def _near(given: Any, choices: list[str] | tuple[str, ...]) -> str:
     return did_you_mean(given, choices) if isinstance(given, str) else ""
-
-
-def _shown(given: Any) -> str:
-    """Show what the plan says, shortened."""
-    if isinstance(given, Mapping):
-        return "a mapping"
-    if isinstance(given, (list, tuple)):
-        return "a list"
-    text = "nothing" if given is None else repr(given)
-    return text if len(text) <= 60 else f"{text[:57]}…"

@@ -22,6 +22,16 @@ def _column_name(name: str) -> str:
 ColumnName = Annotated[str, AfterValidator(_column_name)]
 
 
+def shown(given: Any) -> str:
+    """Show what the plan says, shortened."""
+    if isinstance(given, Mapping):
+        return "a mapping"
+    if isinstance(given, (list, tuple)):
+        return "a list"
+    text = "nothing" if given is None else repr(given)
+    return text if len(text) <= 60 else f"{text[:57]}…"
+
+
 class Strict(BaseModel):
     """Frozen, and without unknown keys."""
 

@@ -123,6 +123,7 @@ class Plan(Strict):
                 f"the cube has {cells:,} cells, and ispe takes {MOST_ISPE_CELLS:,} at most; use wider bins,"
                 " fewer attributes, or another mechanism",
             )
+            return
         from dpcli.partition.axes import Neighbourhood  # and numpy, which other plans do without
 
         domain = self.domain_of(release)
@@ -131,7 +132,7 @@ class Plan(Strict):
             partitioning.check(domain.shape, Neighbourhood.of(domain))
         except ValueError as error:
             text = re.sub(r"axis (\d+)", lambda found: f"'{domain.names[int(found[1])]}'", str(error))
-            yield ("releases", place, "ispe"), text
+            yield ("releases", place, "ispe", "window"), text
 
     def _epsilon_problems(self) -> Iterator[Problem]:
         total = self.privacy.epsilon

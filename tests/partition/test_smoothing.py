@@ -185,11 +185,11 @@ def test_a_large_sigma_averages_the_window() -> None:
         ({"sigma": float("nan")}, "sigma must be a positive number, not nan"),
         (
             {"size": 9},
-            "a smoothing window of 9 is larger than axis 1, which has 8 categories in a row; choose a size of at most 7",
+            "a smoothing window of 9 is larger than axis 1, which has 8 categories in a row; choose a window of at most 7",
         ),
         (
             {"size": 7, "groups": [[0] * 5 + [1] * 5, None]},
-            "a smoothing window of 7 is larger than axis 0, which has 5 categories in a row; choose a size of at most 5",
+            "a smoothing window of 7 is larger than axis 0, which has 5 categories in a row; choose a window of at most 5",
         ),
         ({"groups": [None]}, "the groups name 1 axes, but the cells have 2"),
         (

@@ -40,6 +40,9 @@ MOST_EXACT = 200
 MOST_DIRECT = 1 << 23
 """Up to so many weights (queries times cells) each answer's law is worked out from all of its noises."""
 RUN = 1000
+LEAST_SCALE = Fraction(1, 50)
+"""Noise of a smaller scale is taken for this one, so that variances stay above 0; a draw of it differs from 0
+with probability 4e-22."""
 _POWERS = (2, 4, 6)
 
 
@@ -88,7 +91,7 @@ class RegionEstimate:
             raise ValueError("there must be one count for each region")
         if estimator not in get_args(Estimator) or neighbours not in get_args(Reference):
             raise ValueError(f"there is no estimator {estimator!r} with the reference {neighbours!r}")
-        self.scales = checked(cell_scale), checked(region_scale)
+        self.scales = max(checked(cell_scale), LEAST_SCALE), max(checked(region_scale), LEAST_SCALE)
         self.estimator, self.neighbours = estimator, neighbours
         self._v1, self._v2 = (cumulant(scale, 2) for scale in self.scales)
         self._noisy = np.asarray(noisy, np.float64)
