@@ -37,6 +37,7 @@ bench: $(READY) ## Measure speed as ratios to plain numpy in the same run.
 	$(BIN)/python benchmarks/release.py
 	$(BIN)/python benchmarks/queries.py
 	$(BIN)/python benchmarks/partition.py
+	$(BIN)/python benchmarks/ispe.py
 
 docs: $(READY)  ## Write docs/cli.md from the commands' help.
 	$(BIN)/python docs/make_reference.py

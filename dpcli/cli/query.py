@@ -128,6 +128,11 @@ def query(
         estimator=estimator,
         neighbours=neighbours,
     )
+    if neighbours in ("off", "printed"):
+        output.warn(
+            f"With --neighbours {neighbours} intervals take the regions as given, though noise has shaped them,"
+            " and hold less often than they say."
+        )
     tables: Iterable[Table]
     if sql is not None:
         tables = [asking.statement(sql)]
