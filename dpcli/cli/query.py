@@ -130,8 +130,8 @@ def query(
     )
     if neighbours in ("off", "printed"):
         output.warn(
-            f"With --neighbours {neighbours} intervals take the regions as given, though noise has shaped them,"
-            " and hold less often than they say."
+            f"With --neighbours {neighbours} intervals take the regions as given, though noise has shaped"
+            " them, and hold less often than they say."
         )
     tables: Iterable[Table]
     if sql is not None:
