@@ -16,8 +16,6 @@ from dpcli.release.file import open_release
 from dpcli.release.whole import appear, cannot_write, leftovers
 
 Status = Literal["released", "skipped", "resumed", "recovered", "refused"]
-
-
 Made = tuple[Status, str | None]
 """How a release came about, and its id."""
 
@@ -32,17 +30,18 @@ def recovered(
     ``OutputError`` that it is there, for to go on would spend again. All other leftovers are removed: what
     was drawn for a debit and not published must not lie about when the debit is drawn for again.
     """
-    own = [debit for debit in ledger.debits(plan.dataset) if debit.plan_digest == plan.digest()]
     published: dict[str | None, Debit] = {
-        debit.content: debit for debit in own if debit.state == "released" and debit.content
+        debit.content: debit for debit in ledger.debits() if debit.state == "released" and debit.content
     }
     done: dict[str, Made] = {}
     for name, path in paths.items():
         for part in leftovers(path):
             debit = published.get(_content(part))
             try:
-                if debit is None or debit.release != name or _same_file(part, path):
+                if debit is None or _same_file(part, path):
                     part.unlink(missing_ok=True)
+                elif (debit.dataset, debit.release, debit.plan_digest) != (plan.dataset, name, plan.digest()):
+                    continue  # of another plan
                 elif name in todo and not resume:
                     raise OutputError(
                         f"Release '{name}' was made by an earlier run, and only lacks its name. Give it that"

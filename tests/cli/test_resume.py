@@ -238,6 +238,19 @@ class TestLeftUnderATemporaryName:
         assert part.exists()
         assert ledger.spent("town") == 1
 
+    def test_another_plan_leaves_it_alone(
+        self, dpcli: Cli, plan: Path, table: Path, cut: Result, ledger: Ledger
+    ) -> None:
+        (part,) = Path("out").glob(".*.part")
+        plan.write_text(plan.read_text().replace('budget: "1"', 'budget: "2"'))
+        dpcli("ledger", "set-budget", "town", "2")
+        assert dpcli("release", plan, table, "-o", "out", "--resume", "--if-exists", "skip").exit_code == 4
+        assert part.exists()
+        result = dpcli("release", plan, table, "-o", "out", "--if-exists", "skip")
+        assert result.exit_code == 0, result.stderr
+        assert part.exists()
+        assert ledger.spent("town") == Fraction(7, 4)
+
     def test_another_draw_for_the_same_debit_never_does(
         self, dpcli: Cli, plan: Path, table: Path, cut: Result, ledger: Ledger
     ) -> None:
