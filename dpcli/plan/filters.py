@@ -2,34 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 from dpcli.data.domain import Domain
 from dpcli.data.view import View
 from dpcli.errors import PlanError, QueryError
-from dpcli.plan.schema import CubeRelease, Plan
+from dpcli.plan.schema import CubeRelease, Plan, Problem
 from dpcli.query.parse import mentioned_in, parse_condition
 from dpcli.query.product import Query, Term, conjunction
 
 
 def check_filters(plan: Plan) -> None:
-    """Raise ``PlanError`` if a filter cannot be read, or two releases of a parallel group may share a row.
+    """Raise ``PlanError`` if a filter cannot be read, or two releases of a parallel group may share a row."""
+    problems = [text for _, text in filter_problems(plan)]
+    if problems:
+        raise PlanError("\n".join(problems))
+
+
+def filter_problems(plan: Plan) -> Iterator[Problem]:
+    """Yield what is wrong with the releases' filters, each with the path of the key to look at.
 
     A filter is a union of products of sets of categories, and every row has one category in each attribute.
     Two products share no row if in some attribute their sets have no category in common; otherwise a row
     with the common categories would be in both. So the check is exact, and looks at no data.
     """
-    filters = {spec.name: _filter(plan, spec) for spec in plan.releases}
-    for one, other in combinations(plan.releases, 2):
-        if one.group != other.group:
+    filters: dict[str, Query | None] = {}
+    for place, spec in enumerate(plan.releases):
+        try:
+            filters[spec.name] = _filter(plan, spec)
+        except PlanError as error:
+            yield ("releases", place, "where"), str(error)
+    for (_, one), (place, other) in combinations(enumerate(plan.releases), 2):
+        if one.group != other.group or not {one.name, other.name} <= filters.keys():
             continue
         both = conjunction(list(_terms(filters[one.name])), list(_terms(filters[other.name])))
         if both:
-            raise PlanError(
+            yield (
+                ("releases", place, "parallel"),
                 f"Releases '{one.name}' and '{other.name}' are both in the parallel group '{one.parallel}',"
                 " but a row can satisfy the 'where' of both. Make them exclude each other, or leave out"
-                " 'parallel', so that their epsilons add up."
+                " 'parallel', so that their epsilons add up.",
             )
 
 

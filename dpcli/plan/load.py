@@ -60,6 +60,11 @@ def parse_plan(
     except ValidationError as error:
         for details in error.errors(include_url=False):
             problems += _problems(details)
+    else:
+        if any(release.where is not None for release in valid.releases):
+            from dpcli.plan.filters import filter_problems  # and the query language, which others do without
+
+            problems += filter_problems(valid)
     if problems:
         problems.sort(key=lambda problem: located.line(problem[0]))
         raise PlanError("\n".join(_line(located, *problem) for problem in problems))
