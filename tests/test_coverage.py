@@ -112,6 +112,7 @@ def test_coverage_of_few_releases(
         assert np.all(np.abs(found - LEVELS) <= [0.22, 0.13, 0.1, 0.06]), (kind, found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["optimized", "auto"])
 def test_coverage_of_fitted_strategies(
     write_plan: Callable[..., Path], people: Path, tmp_path: Path, mechanism: str

@@ -36,7 +36,7 @@ def test_the_interval_is_the_ratios_that_are_not_ruled_out(
     found = averages(
         batch, 0, NUMBERS, np.array([total]), np.array([count]), CubeNoise(strategy, scale), level
     )
-    ratios = np.linspace(least, greatest, 801)
+    ratios = np.linspace(least, greatest, 201)
     tilted = [batch.weighted(0, np.where(np.isnan(NUMBERS), 0, NUMBERS - r)) for r in ratios]
     half = np.array([CubeNoise(strategy, scale).errors(each, level).half[0] for each in tilted])
     possible = ratios[np.abs(total - ratios * count) <= half]
