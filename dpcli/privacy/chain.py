@@ -151,7 +151,7 @@ class Chain:
             reason = str(error)
             if isinstance(error, UnicodeDecodeError) or not reason.isprintable():  # it quotes damaged bytes
                 reason = "database disk image is malformed"
-            damaged = isinstance(error, sqlite3.DatabaseError) and (code or 0) & 0xFF not in _UNREACHABLE
+            damaged = not isinstance(error, OSError) and (code or 0) & 0xFF not in _UNREACHABLE
             raise (LedgerError if damaged else OutputError)(
                 f"The ledger {self.path} cannot be used ({reason}). Check that it is a dpcli ledger and that"
                 " its folder can be written, or name another with --ledger."
