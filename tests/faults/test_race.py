@@ -117,20 +117,17 @@ class TestReleases:
     def test_one_name_for_all(
         self, driver: Any, plan: Path, table: Path, ledger: Ledger, sound: Sound
     ) -> None:
-        """Without the lock all of them pay, but only one can have the name, and the others are told so."""
+        """Without the lock some pay for nothing, but one has the name, and the others are told why not."""
         children = [attempts(plan, table, ledger, 0, 1, [NO_LOCK]) for _ in range(PROCESSES)]
         ended = driver.children(children)
         codes = [child["code"] for child in ended]
-        assert sorted(codes) == [0] + [2] * (PROCESSES - 1)
+        assert codes.count(0) == 1
+        assert set(codes) <= {0, 2, 4}
         assert len(sound(ledger)) == 1
+        why = {0: "", 2: "exists already", 4: "its epsilon pays for nothing more"}  # 4: overtaken by another
         for child in ended:
-            told = child["runs"][0]["told"]
-            assert child["code"] == 0 or "exists already" in told
-            assert child["code"] == 0 or ("nothing was spent" in told) != (
-                "0.05 is spent all the same" in told
-            )
-        lost = sum("is spent all the same" in child["runs"][0]["told"] for child in ended)
-        assert ledger.spent("town") == (1 + lost) * EPSILON
+            assert why[child["code"]] in child["runs"][0]["told"]
+        assert ledger.spent("town") == len(ledger.debits()) * EPSILON <= PROCESSES * EPSILON
 
 
 def debit(release_id: str, epsilon: Fraction) -> Debit:
