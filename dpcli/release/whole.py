@@ -99,8 +99,8 @@ def check_writable(path: Path) -> None:
         raise OutputError(f"Cannot write {path}: it is a folder. Name a file.")
     try:
         temporary, handle = _own_name(path)
+        temporary.unlink(missing_ok=True)
         os.close(handle)
-        temporary.unlink()
     except OSError as error:
         raise OutputError(cannot_write(path, error)) from error
 

@@ -126,7 +126,8 @@ class TestReleases:
         assert len(sound(ledger)) == 1
         why = {0: "", 2: "exists already", 4: "its epsilon pays for nothing more"}  # 4: overtaken by another
         for child in ended:
-            assert why[child["code"]] in child["runs"][0]["told"]
+            told = child["runs"][0]["told"]
+            assert why[child["code"]] in told or "No such file" in told  # another took it for a leftover
         assert ledger.spent("town") == len(ledger.debits()) * EPSILON <= PROCESSES * EPSILON
 
 
